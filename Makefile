@@ -1,0 +1,69 @@
+# Bare `make` lists every command. Only python3 and make are needed: everything else is installed
+# into .venv, in the versions that were tested (constraints.txt).
+.DEFAULT_GOAL := help
+.ONESHELL:
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+# Paths stay relative, so a checkout in a folder with spaces works.
+VENV := .venv
+RUN := $(VENV)/bin/python
+PIP := $(RUN) -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.PHONY: help demo test test-all check format setup bench wheel clean
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*##/\t/' | while IFS=$$'\t' read -r name text; do
+		printf '  make %-12s %s\n' "$$name" "$$text"
+	done
+
+$(RUN):
+	@$(PYTHON) -c 'import sys; sys.exit("sghash needs Python 3.11 or later" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml constraints.txt | $(RUN)
+	@echo "installing sghash into $(VENV) ..." >&2
+	$(PIP) -e '.[plots]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(RUN)
+	@echo "installing sghash and what its tests need into $(VENV) ..." >&2
+	$(PIP) -e '.[dev]'
+	touch $(VENV)/.demo $@
+
+demo: $(VENV)/.demo ## fit, encode and search on built-in data, and show the result
+	@$(RUN) -m sghash demo
+
+setup: $(VENV)/.dev ## build .venv with all that the tests need
+
+test: $(VENV)/.dev ## the tests (under five minutes)
+	$(RUN) -m pytest -q -m 'not slow and not torch'
+
+test-all: $(VENV)/.dev ## the slow tests and those that install things (under thirty minutes)
+	$(RUN) -m pytest -q -m 'slow'
+
+check: $(VENV)/.dev ## format, lint, types, layers
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports --no-cache
+
+format: $(VENV)/.dev ## rewrite the code in the project's format
+	$(RUN) -m ruff format .
+	$(RUN) -m ruff check --fix .
+
+bench: $(VENV)/.dev ## Hamming search beside FAISS, usearch, NumPy and the roofline
+	$(RUN) benchmarks/hamming_scan.py
+
+wheel: $(RUN) ## build the wheel, install it alone into a fresh environment, run the demo from there
+	rm -rf dist build/wheel-check
+	$(RUN) -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv build/wheel-check
+	build/wheel-check/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt dist/sghash-*.whl
+	cd build/wheel-check && bin/python -m sghash demo
+
+clean: ## remove everything that can be made again
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks experiments -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,49 @@
+"""Learned binary codes for vectors, and exact search over them.
+
+Names resolve when first used: importing the package loads neither Numba nor scikit-learn.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Public name -> module that defines it.
+_HOMES = {
+    "BadFile": "sghash.errors",
+    "Diverged": "sghash.errors",
+    "InvalidDtype": "sghash.errors",
+    "InvalidInput": "sghash.errors",
+    "LSH": "sghash.models.lsh",
+    "MODELS": "sghash.models",
+    "MissingData": "sghash.errors",
+    "MissingExtra": "sghash.errors",
+    "Neighbors": "sghash.neighbors",
+    "NewerFormat": "sghash.errors",
+    "RangeNeighbors": "sghash.neighbors",
+    "SghashError": "sghash.errors",
+    "StorageError": "sghash.errors",
+    "load_model": "sghash.models",
+    "merge_neighbors": "sghash.neighbors",
+    "pack_bits": "sghash.bits",
+    "unpack_bits": "sghash.bits",
+}
+
+__all__ = [  # noqa: PLE0604
+    *_HOMES,
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'sghash' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,45 @@
+"""Hashing models, one paper per file, behind one interface."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from sghash.errors import BadFile, InvalidInput
+
+#: Every model: name -> (module, class). Loaded when first asked for.
+MODELS: dict[str, str] = {
+    "LSH": "sghash.models.lsh",
+}
+
+
+def model_class(name: str) -> Any:
+    """Return the class of the model called `name` in `MODELS`."""
+    if name not in MODELS:
+        raise InvalidInput(f"there is no model {name!r}: choose one of {', '.join(sorted(MODELS))}")
+    return getattr(importlib.import_module(MODELS[name]), name)
+
+
+def load_model(folder: str | Path) -> Any:
+    """Read a fitted model of any class from `folder`."""
+    from sghash.models.store import read_config, restore
+
+    path = Path(folder)
+    config = read_config(path)
+    name = config.get("model")
+    if name not in MODELS:
+        raise BadFile(f"{path} holds a model of unknown class {name!r}: upgrade sghash")
+    options = config.get("options", {})
+    try:
+        model = model_class(name)(**options)
+    except TypeError as error:
+        raise BadFile(f"{path}/config.json has options that {name} does not know") from error
+    restore(model, path, config)
+    return model
+
+
+def __getattr__(name: str) -> Any:
+    if name in MODELS:
+        return model_class(name)
+    raise AttributeError(f"module 'sghash.models' has no attribute {name!r}")

@@ -1,0 +1,189 @@
+"""What every hashing model shares: scikit-learn's contract, packed codes, files.
+
+A model is one file with one final class that inherits from `BinaryHasher` and implements
+`_fit` and `_bits`, and `_decode` where codes can be turned back into vectors. Everything a caller
+sees (validation, blocks, packing, saving) stands here once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import Tags, check_array
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from sghash.bits import pack_bits, unpack_bits
+from sghash.blocks import VectorSource, blocks_of
+from sghash.errors import InvalidInput
+from sghash.models.store import fingerprint_of, save_model
+from sghash.validation import Codes, Vectors, check_n_bits, n_bytes_of
+
+BLOCK_ROWS = 16384
+# Models that must hold their training data take at most this much of a source beyond memory.
+MAX_TRAINING_BYTES = 1 << 30
+
+
+class Progress(NamedTuple):
+    """What a `callback` receives: `step` of `total` done, and named measurements."""
+
+    step: int
+    total: int
+    values: dict[str, float]
+
+
+Callback = Callable[[Progress], None]
+
+
+class BinaryHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Abstract: a model that turns vectors (n, d) into codes of `n_bits` bits."""
+
+    n_bits: int
+
+    #: Learned attributes that `save` writes; arrays and plain numbers, in the order of the class.
+    _learned: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
+        """Learn from finite vectors (n, d) float32 and set the attributes named in `_learned`."""
+
+    @abstractmethod
+    def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
+        """Bits (n, n_bits) of vectors (n, d) float32; a fitted model, checked input."""
+
+    def _decode(self, bits: NDArray[np.bool_]) -> Vectors:
+        """Vectors (n, d) for bits (n, n_bits); only for models that can."""
+        raise InvalidInput(
+            f"{type(self).__name__} has no decoder: use SGH, ITQ or another model that has one"
+        )
+
+    def fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
+        """Learn the code from vectors `X` (n, d): an array, a memory map or a `VectorSource`."""
+        check_n_bits(self.n_bits)
+        self._fit(self._training_vectors(X), y)
+        return self
+
+    def encode(self, X: ArrayLike | VectorSource) -> Codes:
+        """Hash each row of `X` (n, d) to a packed code (n, ceil(n_bits / 8)) uint8."""
+        check_is_fitted(self)
+        source = self._vectors_to_read(X)
+        codes = np.empty((source.shape[0], n_bytes_of(self.n_bits)), dtype=np.uint8)
+        for first, block in blocks_of(source, BLOCK_ROWS):
+            codes[first : first + len(block)] = pack_bits(self._bits(self._checked(block)))
+        return codes
+
+    def transform(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Hash each row of `X` (n, d) to unpacked bits (n, n_bits) bool."""
+        return unpack_bits(self.encode(X), self.n_bits)
+
+    def decode(self, codes: ArrayLike) -> Vectors:
+        """Reconstruct vectors (n, d) float32 from packed codes."""
+        check_is_fitted(self)
+        return self._decode(unpack_bits(codes, self.n_bits))
+
+    def inverse_transform(self, X: ArrayLike) -> Vectors:
+        """Reconstruct vectors (n, d) float32 from unpacked bits `X` (n, n_bits)."""
+        check_is_fitted(self)
+        return self.decode(pack_bits(X))
+
+    @property
+    def fingerprint_(self) -> str:
+        """SHA-256 of what the model learned: equal fingerprints give equal codes."""
+        check_is_fitted(self)
+        return fingerprint_of(self)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the fitted model to `folder` as `config.json` and `model.safetensors`."""
+        check_is_fitted(self)
+        save_model(self, Path(folder), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """Read a model of this class from `folder`; `sghash.load_model` reads any class."""
+        from sghash.models import load_model
+
+        model = load_model(folder)
+        if not isinstance(model, cls):
+            raise InvalidInput(
+                f"{folder} holds a model of class {type(model).__name__}, not {cls.__name__}: "
+                "use sghash.load_model"
+            )
+        return model
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Names of the columns of `transform`: "bit0", "bit1", ..."""
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features, generate_names=False)
+        return np.asarray([f"bit{k}" for k in range(self.n_bits)], dtype=object)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_features_in_") and all(hasattr(self, a) for a in self._learned)
+
+    def _training_vectors(self, X: ArrayLike | VectorSource) -> Vectors:
+        """All of an array; of a source beyond memory, a random sample of rows that fits."""
+        if not is_source(X):
+            return validate_data(self, X, dtype=np.float32, order="C")
+        n, width = X.shape
+        n_rows = min(n, max(1, MAX_TRAINING_BYTES // (4 * max(1, width))))
+        sample = sample_rows(X, n_rows, np.random.default_rng(_seed_of(self)))
+        return validate_data(self, sample, dtype=np.float32, order="C")
+
+    def _vectors_to_read(self, X: ArrayLike | VectorSource) -> VectorSource | NDArray[Any]:
+        """Check the width; numbers are checked and converted block by block."""
+        if not is_source(X):
+            return validate_data(
+                self, X, reset=False, dtype=np.float32, order="C", ensure_all_finite=False
+            )
+        if X.shape[1] != self.n_features_in_:
+            raise InvalidInput(
+                f"the vectors have {X.shape[1]} columns, the model was fitted on "
+                f"{self.n_features_in_}: use vectors of the same kind"
+            )
+        return X
+
+    def _checked(self, block: NDArray[Any]) -> Vectors:
+        return check_array(block, dtype=np.float32, order="C", estimator=self)
+
+    def _report(self, step: int, total: int, **values: float) -> None:
+        """Tell the caller's `callback`, if the model has one, how far training is."""
+        callback: Callback | None = getattr(self, "callback", None)
+        if callback is not None:
+            callback(Progress(step, total, values))
+
+
+def is_source(X: Any) -> TypeGuard[VectorSource]:
+    """Whether `X` is read by ranges of rows: a memory map or a `VectorSource`."""
+    return (
+        isinstance(X, np.memmap)
+        and X.ndim == 2
+        or (not isinstance(X, np.ndarray) and isinstance(X, VectorSource))
+    )
+
+
+def sample_rows(
+    source: VectorSource | NDArray[Any], n_rows: int, rng: np.random.Generator
+) -> Vectors:
+    """Take `n_rows` random rows without replacement, as float32, reading the source once."""
+    chosen = np.sort(rng.choice(source.shape[0], size=n_rows, replace=False))
+    sample = np.empty((n_rows, source.shape[1]), dtype=np.float32)
+    filled = 0
+    for first, block in blocks_of(source, BLOCK_ROWS):
+        last = int(np.searchsorted(chosen, first + len(block)))
+        sample[filled:last] = block[chosen[filled:last] - first]
+        filled = last
+    return sample
+
+
+def _seed_of(model: BinaryHasher) -> int | None:
+    seed = getattr(model, "random_state", None)
+    return seed if isinstance(seed, int) else None

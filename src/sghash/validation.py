@@ -1,0 +1,159 @@
+"""One function per kind of input; each returns a usable value or raises one clear sentence.
+
+Nothing here repairs: a value that would have to be changed to be used is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sghash.errors import InvalidDtype, InvalidInput
+
+Codes: TypeAlias = NDArray[np.uint8]
+Vectors: TypeAlias = NDArray[np.float32]
+Ids: TypeAlias = NDArray[np.int64]
+
+MAX_BITS = 4096
+
+
+def check_n_bits(n_bits: Any) -> int:
+    """Return `n_bits` as an int between 1 and `MAX_BITS`."""
+    if isinstance(n_bits, bool) or not isinstance(n_bits, (int, np.integer)):
+        raise InvalidDtype(f"n_bits must be a whole number, got {n_bits!r}")
+    if not 1 <= n_bits <= MAX_BITS:
+        raise InvalidInput(f"n_bits must lie between 1 and {MAX_BITS}, got {n_bits}")
+    return int(n_bits)
+
+
+def n_bytes_of(n_bits: int) -> int:
+    """Bytes that one packed code of `n_bits` bits takes."""
+    return (n_bits + 7) // 8
+
+
+def check_codes(codes: ArrayLike, n_bits: int, *, name: str = "codes") -> Codes:
+    """Return packed codes as a contiguous (n, n_bytes) uint8 array; a 1-D code is one row.
+
+    Refuses another dtype, another width, and set bits in the padding after `n_bits`.
+    """
+    array = np.asarray(codes)
+    if array.dtype != np.uint8:
+        raise InvalidDtype(
+            f"{name} must be packed uint8, got {array.dtype}: "
+            "pack bits with sghash.pack_bits, or take them from a model's encode"
+        )
+    if array.ndim == 1:
+        array = array[None, :]
+    if array.ndim != 2:
+        raise InvalidInput(f"{name} must have two dimensions, got {array.ndim}")
+    expected = n_bytes_of(n_bits)
+    if array.shape[1] != expected:
+        raise InvalidInput(
+            f"{name} are {array.shape[1]} bytes wide, {n_bits}-bit codes take {expected}: "
+            "encode them with the same model"
+        )
+    array = np.ascontiguousarray(array)
+    spare = expected * 8 - n_bits
+    if spare and bool(np.any(array[:, -1] & np.uint8((1 << spare) - 1))):
+        raise InvalidInput(
+            f"{name} have bits set in the padding after bit {n_bits}: "
+            "they are longer codes, or packed in another bit order (see sghash.bits)"
+        )
+    return array
+
+
+def check_k(k: Any) -> int:
+    """Return the number of neighbours asked for, at least 1."""
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
+        raise InvalidDtype(f"k must be a whole number, got {k!r}")
+    if k < 1:
+        raise InvalidInput(f"k must be at least 1, got {k}")
+    return int(k)
+
+
+def check_radius(radius: Any) -> int:
+    """Return a Hamming radius, a whole number that is not negative."""
+    if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)):
+        raise InvalidDtype(f"radius must be a whole number of bits, got {radius!r}")
+    if radius < 0:
+        raise InvalidInput(f"radius must not be negative, got {radius}")
+    return int(radius)
+
+
+def check_threads(threads: Any) -> int:
+    """Return the number of threads to use; None means all cores this process may use."""
+    if threads is None:
+        return available_cores()
+    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)):
+        raise InvalidDtype(f"threads must be a whole number or None, got {threads!r}")
+    if threads < 1:
+        raise InvalidInput(f"threads must be at least 1, got {threads}")
+    return int(threads)
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def check_ids(ids: ArrayLike, n: int | None = None, *, name: str = "ids") -> Ids:
+    """Return ids as a 1-D int64 array without negative values, of length `n` if given."""
+    array = np.asarray(ids)
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.int64)
+    if array.dtype.kind not in "iu" or array.dtype == np.uint64:
+        raise InvalidDtype(f"{name} must be whole numbers that fit int64, got {array.dtype}")
+    if array.ndim == 0:
+        array = array[None]
+    if array.ndim != 1:
+        raise InvalidInput(f"{name} must have one dimension, got {array.ndim}")
+    if n is not None and len(array) != n:
+        raise InvalidInput(f"got {len(array)} {name} for {n} rows: give one per row")
+    if len(array) and int(array.min()) < 0:
+        raise InvalidInput(f"{name} must not be negative (-1 marks a missing neighbour)")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def check_mask(mask: ArrayLike, n: int) -> NDArray[np.bool_]:
+    """Return a boolean mask of allowed rows, of length `n`."""
+    array = np.asarray(mask)
+    if array.dtype != np.bool_:
+        raise InvalidDtype(f"mask must be boolean, got {array.dtype}")
+    if array.shape != (n,):
+        raise InvalidInput(f"mask has shape {array.shape}, the index has {n} rows: give ({n},)")
+    return np.ascontiguousarray(array)
+
+
+def check_vectors(
+    vectors: ArrayLike, *, width: int | None = None, name: str = "vectors"
+) -> Vectors:
+    """Return vectors as a contiguous (n, d) float32 array of finite numbers; 1-D is one row."""
+    array = np.asarray(vectors)
+    if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
+        raise InvalidDtype(f"{name} must be real numbers, got {array.dtype}")
+    if array.ndim == 1:
+        array = array[None, :]
+    if array.ndim != 2:
+        raise InvalidInput(f"{name} must have two dimensions, got {array.ndim}")
+    if width is not None and array.shape[1] != width:
+        raise InvalidInput(f"{name} have {array.shape[1]} columns, expected {width}")
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(array, dtype=np.float32)
+    if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
+        raise InvalidInput(
+            f"{name} contain NaN or infinite values (in float32): clean or rescale them first"
+        )
+    return array
+
+
+def check_choice(value: Any, choices: tuple[str, ...], *, name: str) -> str:
+    """Return `value` if it is one of `choices`."""
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise InvalidInput(f"{name} must be one of {listed}; got {value!r}")
+    return str(value)
