@@ -8,17 +8,27 @@ from typing import Any
 
 from sghash.errors import BadFile, InvalidInput
 
-#: Every model: name -> (module, class). Loaded when first asked for.
+#: Every hashing model (packed codes of `n_bits` bits): class -> module, loaded when first used.
 MODELS: dict[str, str] = {
+    "ITQ": "sghash.models.itq",
     "LSH": "sghash.models.lsh",
+    "PCAHashing": "sghash.models.pca_hashing",
+    "SignHashing": "sghash.models.sign_hashing",
 }
+
+#: Models whose codes are not bits: what binary codes are measured against.
+REFERENCE_MODELS: dict[str, str] = {
+    "PCAReconstruction": "sghash.models.pca_reconstruction",
+}
+
+_ALL = {**MODELS, **REFERENCE_MODELS}
 
 
 def model_class(name: str) -> Any:
-    """Return the class of the model called `name` in `MODELS`."""
-    if name not in MODELS:
-        raise InvalidInput(f"there is no model {name!r}: choose one of {', '.join(sorted(MODELS))}")
-    return getattr(importlib.import_module(MODELS[name]), name)
+    """Return the class of the model called `name` in `MODELS` or `REFERENCE_MODELS`."""
+    if name not in _ALL:
+        raise InvalidInput(f"there is no model {name!r}: choose one of {', '.join(sorted(_ALL))}")
+    return getattr(importlib.import_module(_ALL[name]), name)
 
 
 def load_model(folder: str | Path) -> Any:
@@ -28,7 +38,7 @@ def load_model(folder: str | Path) -> Any:
     path = Path(folder)
     config = read_config(path)
     name = config.get("model")
-    if name not in MODELS:
+    if name not in _ALL:
         raise BadFile(f"{path} holds a model of unknown class {name!r}: upgrade sghash")
     options = config.get("options", {})
     try:
@@ -40,6 +50,6 @@ def load_model(folder: str | Path) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name in MODELS:
+    if name in _ALL:
         return model_class(name)
     raise AttributeError(f"module 'sghash.models' has no attribute {name!r}")

@@ -1,8 +1,9 @@
-"""What every hashing model shares: scikit-learn's contract, packed codes, files.
+"""What every model shares: scikit-learn's contract, packed codes, files.
 
-A model is one file with one final class that inherits from `BinaryHasher` and implements
+A hashing model is one file with one final class that inherits from `BinaryHasher` and implements
 `_fit` and `_bits`, and `_decode` where codes can be turned back into vectors. Everything a caller
-sees (validation, blocks, packing, saving) stands here once.
+sees (validation, blocks, packing, saving) stands here once. A model whose codes are not bits
+inherits from `VectorModel` and has its own `encode` and `decode`.
 """
 
 from __future__ import annotations
@@ -40,10 +41,8 @@ class Progress(NamedTuple):
 Callback = Callable[[Progress], None]
 
 
-class BinaryHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Abstract: a model that turns vectors (n, d) into codes of `n_bits` bits."""
-
-    n_bits: int
+class VectorModel(TransformerMixin, BaseEstimator, ABC):
+    """Abstract: a model that learns from vectors (n, d), whatever kind of code it makes of them."""
 
     #: Learned attributes that `save` writes; arrays and plain numbers, in the order of the class.
     _learned: ClassVar[tuple[str, ...]] = ()
@@ -53,43 +52,17 @@ class BinaryHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
         """Learn from finite vectors (n, d) float32 and set the attributes named in `_learned`."""
 
     @abstractmethod
-    def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
-        """Bits (n, n_bits) of vectors (n, d) float32; a fitted model, checked input."""
+    def encode(self, X: ArrayLike | VectorSource) -> NDArray[Any]:
+        """Turn each row of `X` (n, d) into one code."""
 
-    def _decode(self, bits: NDArray[np.bool_]) -> Vectors:
-        """Vectors (n, d) for bits (n, n_bits); only for models that can."""
-        raise InvalidInput(
-            f"{type(self).__name__} has no decoder: use SGH, ITQ or another model that has one"
-        )
+    @abstractmethod
+    def decode(self, codes: ArrayLike) -> Vectors:
+        """Reconstruct vectors (n, d) float32 from codes."""
 
     def fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Learn the code from vectors `X` (n, d): an array, a memory map or a `VectorSource`."""
-        check_n_bits(self.n_bits)
         self._fit(self._training_vectors(X), y)
         return self
-
-    def encode(self, X: ArrayLike | VectorSource) -> Codes:
-        """Hash each row of `X` (n, d) to a packed code (n, ceil(n_bits / 8)) uint8."""
-        check_is_fitted(self)
-        source = self._vectors_to_read(X)
-        codes = np.empty((source.shape[0], n_bytes_of(self.n_bits)), dtype=np.uint8)
-        for first, block in blocks_of(source, BLOCK_ROWS):
-            codes[first : first + len(block)] = pack_bits(self._bits(self._checked(block)))
-        return codes
-
-    def transform(self, X: ArrayLike) -> NDArray[np.bool_]:
-        """Hash each row of `X` (n, d) to unpacked bits (n, n_bits) bool."""
-        return unpack_bits(self.encode(X), self.n_bits)
-
-    def decode(self, codes: ArrayLike) -> Vectors:
-        """Reconstruct vectors (n, d) float32 from packed codes."""
-        check_is_fitted(self)
-        return self._decode(unpack_bits(codes, self.n_bits))
-
-    def inverse_transform(self, X: ArrayLike) -> Vectors:
-        """Reconstruct vectors (n, d) float32 from unpacked bits `X` (n, n_bits)."""
-        check_is_fitted(self)
-        return self.decode(pack_bits(X))
 
     @property
     def fingerprint_(self) -> str:
@@ -115,12 +88,6 @@ class BinaryHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             )
         return model
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
-        """Names of the columns of `transform`: "bit0", "bit1", ..."""
-        check_is_fitted(self)
-        _check_feature_names_in(self, input_features, generate_names=False)
-        return np.asarray([f"bit{k}" for k in range(self.n_bits)], dtype=object)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
@@ -140,6 +107,7 @@ class BinaryHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
 
     def _vectors_to_read(self, X: ArrayLike | VectorSource) -> VectorSource | NDArray[Any]:
         """Check the width; numbers are checked and converted block by block."""
+        check_is_fitted(self)
         if not is_source(X):
             return validate_data(
                 self, X, reset=False, dtype=np.float32, order="C", ensure_all_finite=False
@@ -161,13 +129,60 @@ class BinaryHasher(TransformerMixin, BaseEstimator, ABC):  # type: ignore[misc]
             callback(Progress(step, total, values))
 
 
+class BinaryHasher(VectorModel):
+    """Abstract: a model that turns vectors (n, d) into codes of `n_bits` bits."""
+
+    n_bits: int
+
+    @abstractmethod
+    def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
+        """Bits (n, n_bits) of vectors (n, d) float32; a fitted model, checked input."""
+
+    def _decode(self, bits: NDArray[np.bool_]) -> Vectors:
+        """Vectors (n, d) for bits (n, n_bits); only for models that can."""
+        raise InvalidInput(
+            f"{type(self).__name__} has no decoder: use SGH, ITQ or another model that has one"
+        )
+
+    def fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
+        """Learn the code from vectors `X` (n, d): an array, a memory map or a `VectorSource`."""
+        check_n_bits(self.n_bits)
+        return super().fit(X, y)
+
+    def encode(self, X: ArrayLike | VectorSource) -> Codes:
+        """Hash each row of `X` (n, d) to a packed code (n, ceil(n_bits / 8)) uint8."""
+        source = self._vectors_to_read(X)
+        codes = np.empty((source.shape[0], n_bytes_of(self.n_bits)), dtype=np.uint8)
+        for first, block in blocks_of(source, BLOCK_ROWS):
+            codes[first : first + len(block)] = pack_bits(self._bits(self._checked(block)))
+        return codes
+
+    def transform(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Hash each row of `X` (n, d) to unpacked bits (n, n_bits) bool."""
+        return unpack_bits(self.encode(X), self.n_bits)
+
+    def decode(self, codes: ArrayLike) -> Vectors:
+        """Reconstruct vectors (n, d) float32 from packed codes."""
+        check_is_fitted(self)
+        return self._decode(unpack_bits(codes, self.n_bits))
+
+    def inverse_transform(self, X: ArrayLike) -> Vectors:
+        """Reconstruct vectors (n, d) float32 from unpacked bits `X` (n, n_bits)."""
+        check_is_fitted(self)
+        return self.decode(pack_bits(X))
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
+        """Names of the columns of `transform`: "bit0", "bit1", ..."""
+        check_is_fitted(self)
+        _check_feature_names_in(self, input_features, generate_names=False)
+        return np.asarray([f"bit{k}" for k in range(self.n_bits)], dtype=object)
+
+
 def is_source(X: Any) -> TypeGuard[VectorSource]:
     """Whether `X` is read by ranges of rows: a memory map or a `VectorSource`."""
-    return (
-        isinstance(X, np.memmap)
-        and X.ndim == 2
-        or (not isinstance(X, np.ndarray) and isinstance(X, VectorSource))
-    )
+    if isinstance(X, np.ndarray):
+        return isinstance(X, np.memmap) and X.ndim == 2
+    return isinstance(X, VectorSource)
 
 
 def sample_rows(
@@ -184,6 +199,6 @@ def sample_rows(
     return sample
 
 
-def _seed_of(model: BinaryHasher) -> int | None:
+def _seed_of(model: VectorModel) -> int | None:
     seed = getattr(model, "random_state", None)
     return seed if isinstance(seed, int) else None

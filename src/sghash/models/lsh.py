@@ -27,9 +27,16 @@ class LSH(BinaryHasher):
         data away from the origin gives useless bits, so the default is the stronger rival.
     random_state : int, RandomState or None
         Seed of the hyperplanes.
+
+    Attributes
+    ----------
+    mean_ : (d,)
+        What is subtracted from a vector; zero without `center`.
+    projection_ : (d, n_bits)
+        A bit is set where the centred vector times its column is positive.
     """
 
-    _learned: ClassVar[tuple[str, ...]] = ("projection_", "offset_")
+    _learned: ClassVar[tuple[str, ...]] = ("mean_", "projection_")
 
     def __init__(
         self, *, n_bits: int = 64, center: bool = True, random_state: int | None = None
@@ -40,8 +47,10 @@ class LSH(BinaryHasher):
         rng = check_random_state(self.random_state)
         width = vectors.shape[1]
         self.projection_ = rng.standard_normal((width, self.n_bits)).astype(np.float32)
-        mean = vectors.mean(axis=0, dtype=np.float64) if self.center else np.zeros(width)
-        self.offset_ = -(mean @ self.projection_).astype(np.float32)
+        self.mean_ = np.zeros(width, dtype=np.float32)
+        if self.center:
+            self.mean_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
 
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
-        return vectors @ self.projection_ + self.offset_ > 0
+        # Subtracting first keeps all digits of data that lie far from the origin.
+        return (vectors - self.mean_) @ self.projection_ > 0

@@ -20,13 +20,13 @@ from sghash.errors import BadFile, InvalidInput, NewerFormat
 from sghash.files import storage_errors, sync_folder
 
 if TYPE_CHECKING:
-    from sghash.models.base import BinaryHasher
+    from sghash.models.base import VectorModel
 
 FORMAT = "sghash-model"
 FORMAT_VERSION = 1
 
 
-def learned_state(model: BinaryHasher) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def learned_state(model: VectorModel) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """What the model learned: arrays by name, and plain numbers by name."""
     tensors: dict[str, NDArray[Any]] = {}
     scalars: dict[str, Any] = {"n_features_in_": int(model.n_features_in_)}
@@ -39,11 +39,15 @@ def learned_state(model: BinaryHasher) -> tuple[dict[str, NDArray[Any]], dict[st
     return tensors, scalars
 
 
-def fingerprint_of(model: BinaryHasher) -> str:
+def fingerprint_of(model: VectorModel) -> str:
     """SHA-256 of class, code length and learned state."""
     tensors, scalars = learned_state(model)
     digest = hashlib.sha256()
-    head = {"model": type(model).__name__, "n_bits": model.n_bits, "scalars": scalars}
+    head = {
+        "model": type(model).__name__,
+        "n_bits": getattr(model, "n_bits", None),
+        "scalars": scalars,
+    }
     digest.update(json.dumps(head, sort_keys=True).encode())
     for name in sorted(tensors):
         array = tensors[name]
@@ -52,7 +56,7 @@ def fingerprint_of(model: BinaryHasher) -> str:
     return digest.hexdigest()
 
 
-def save_model(model: BinaryHasher, folder: Path, *, overwrite: bool) -> None:
+def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
     """Write a new folder beside the target, then rename it into place."""
     from safetensors.numpy import save_file
 
@@ -128,7 +132,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def restore(model: BinaryHasher, folder: Path, config: dict[str, Any]) -> None:
+def restore(model: VectorModel, folder: Path, config: dict[str, Any]) -> None:
     """Give an unfitted `model` the learned state in `folder`, checking sizes and numbers."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
