@@ -1,0 +1,77 @@
+"""Hamming and exact float k-NN kernels: fast ones, each with its obviously right twin.
+
+`KERNELS` names the implementations; all have the same signatures. What is exported here checks
+nothing beyond types: `sghash.index` and `sghash.evaluation` validate before they call.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.blocks import VectorSource
+from sghash.neighbors import Neighbors, RangeNeighbors
+from sghash.validation import Codes, Vectors, check_threads
+
+#: name -> module with `hamming_neighbors` and `hamming_range`.
+KERNELS: dict[str, str] = {
+    "reference": "sghash.kernels.reference",
+    "simd": "sghash.kernels.hamming",
+}
+
+
+def kernel(name: str) -> Any:
+    """Return the Hamming kernel called `name` in `KERNELS`."""
+    return importlib.import_module(KERNELS[name])
+
+
+def hamming_neighbors(
+    codes: Codes,
+    query_codes: Codes,
+    k: int,
+    *,
+    n_bits: int,
+    mask: NDArray[np.bool_] | None = None,
+    threads: int | None = None,
+) -> Neighbors:
+    """Return the k nearest rows of each query by (distance, row), through the fast kernel."""
+    found: Neighbors = kernel("simd").hamming_neighbors(
+        codes, query_codes, k, n_bits=n_bits, mask=mask, threads=check_threads(threads)
+    )
+    return found
+
+
+def hamming_range(
+    codes: Codes,
+    query_codes: Codes,
+    radius: int,
+    *,
+    n_bits: int,
+    mask: NDArray[np.bool_] | None = None,
+    threads: int | None = None,
+) -> RangeNeighbors:
+    """Return all rows with distance <= radius of each query, through the fast kernel."""
+    found: RangeNeighbors = kernel("simd").hamming_range(
+        codes, query_codes, radius, n_bits=n_bits, mask=mask, threads=check_threads(threads)
+    )
+    return found
+
+
+def exact_neighbors(
+    vectors: Vectors | VectorSource,
+    queries: Vectors,
+    k: int,
+    *,
+    metric: str = "l2",
+    threads: int | None = None,
+) -> Neighbors:
+    """Return the k nearest vectors (n, d) float32 of each query by (distance, row).
+
+    `metric` is "l2" (squared Euclidean), "ip" (negative inner product) or "cosine" (1 - cosine).
+    """
+    from sghash.kernels import exact
+
+    return exact.exact_neighbors(vectors, queries, k, metric=metric, threads=check_threads(threads))

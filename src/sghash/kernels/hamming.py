@@ -1,0 +1,209 @@
+"""Exact Hamming search: cuts the work into pieces, hands each to the kernel that suits it.
+
+Queries in a batch share bit-sliced tables, a few queries are scanned directly; several threads
+split the queries, or the rows where queries are few. Pieces are short, so that Ctrl-C is heard.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.kernels import direct, sliced
+from sghash.kernels.compiling import announce
+from sghash.kernels.pieces import cut, run
+from sghash.kernels.selection import (
+    Selection,
+    new_selection,
+    range_selection,
+    write_sorted,
+)
+from sghash.kernels.staging import words_of
+from sghash.neighbors import Neighbors, RangeNeighbors, empty_neighbors, merge_neighbors
+from sghash.validation import Codes
+
+# From this many queries on, sharing the tables of a tile pays for building them.
+SLICED_FROM = 8
+# Comparisons per kernel call: some tens of milliseconds.
+PIECE = 1 << 28
+# Bytes of buffers per thread.
+BUFFER_BYTES = 1 << 26
+RANGE_ROWS = 1 << 16
+# Below this share of allowed rows it is cheaper to gather them than to skip the others.
+GATHER_BELOW = 0.125
+
+Scan = Callable[[Selection, int, int], None]
+
+
+def hamming_neighbors(
+    codes: Codes,
+    query_codes: Codes,
+    k: int,
+    *,
+    n_bits: int,
+    mask: NDArray[np.bool_] | None = None,
+    threads: int = 1,
+) -> Neighbors:
+    """The k nearest rows of each query by (distance, row), the same for every thread count."""
+    if mask is not None and mask.mean() < GATHER_BELOW if len(codes) else False:
+        rows = np.flatnonzero(mask)
+        found = hamming_neighbors(codes[rows], query_codes, k, n_bits=n_bits, threads=threads)
+        ids = np.where(found.ids < 0, -1, rows[found.ids]) if len(rows) else found.ids
+        return Neighbors(found.distances, ids)
+    n, n_queries = len(codes), len(query_codes)
+    result = empty_neighbors(n_queries, k, np.int32)
+    if n == 0 or n_queries == 0:
+        return result
+    if n_queries >= threads * SLICED_FROM or threads == 1:
+        parts = cut(n_queries, threads)
+
+        def search_queries(start: int, stop: int, stopped: threading.Event) -> None:
+            _search_part(
+                codes, query_codes[start:stop], k, n_bits, mask, (0, n), stopped,
+                Neighbors(result.distances[start:stop], result.ids[start:stop]),
+            )  # fmt: skip
+
+        run([(search_queries, part) for part in parts])
+        return result
+    shards = [empty_neighbors(n_queries, k, np.int32) for _ in range(threads)]
+    jobs = []
+    for shard, rows_part in zip(shards, cut(n, threads), strict=False):
+
+        def search_rows(
+            start: int, stop: int, stopped: threading.Event, shard: Neighbors = shard
+        ) -> None:
+            _search_part(codes, query_codes, k, n_bits, mask, (start, stop), stopped, shard)
+
+        jobs.append((search_rows, rows_part))
+    run(jobs)
+    return merge_neighbors(shards, k)
+
+
+def hamming_range(
+    codes: Codes,
+    query_codes: Codes,
+    radius: int,
+    *,
+    n_bits: int,
+    mask: NDArray[np.bool_] | None = None,
+    threads: int = 1,
+) -> RangeNeighbors:
+    """All rows with distance <= radius, of each query by (distance, row)."""
+    found: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = [
+        (np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)) for _ in query_codes
+    ]
+
+    def search(start: int, stop: int, stopped: threading.Event) -> None:
+        group = max(1, BUFFER_BYTES // (10 * min(RANGE_ROWS, max(1, len(codes)))))
+        for first in range(start, stop, group):
+            last = min(first + group, stop)
+            answers = _range_part(codes, query_codes[first:last], radius, n_bits, mask, stopped)
+            found[first:last] = answers
+
+    run([(search, part) for part in cut(len(query_codes), threads)])
+    limits = np.zeros(len(found) + 1, dtype=np.int64)
+    np.cumsum([len(rows) for _, rows in found], out=limits[1:])
+    return RangeNeighbors(
+        limits,
+        np.concatenate([np.empty(0, dtype=np.int32), *(distances for distances, _ in found)]),
+        np.concatenate([np.empty(0, dtype=np.int64), *(rows for _, rows in found)]),
+    )
+
+
+def _scanner(codes: Codes, query_codes: Codes, n_bits: int, mask: NDArray[np.bool_] | None) -> Scan:
+    """The kernel that suits these codes and this number of queries, as scan(state, first, last)."""
+    query_words = words_of(query_codes)
+    allowed = np.empty(0, dtype=np.bool_) if mask is None else mask
+    n_words = query_words.shape[1]
+    if len(query_codes) < SLICED_FROM:
+        if n_words <= direct.MAX_WORDS:
+            shape = (0,) * n_words
+            announce(direct.scan_direct, "Hamming search")
+            return lambda state, first, last: direct.scan_direct(
+                state, shape, codes, first, last, query_words, allowed
+            )
+        announce(direct.scan_long, "Hamming search")
+        return lambda state, first, last: direct.scan_long(
+            state, codes, first, last, query_words, allowed
+        )
+    offsets = sliced.pattern_offsets(query_words)
+    if n_words == 1:
+        n_groups = -(-8 * codes.shape[1] // sliced.GROUP_BITS)
+        groups = (0,) * n_groups
+        bias = sliced.bias_planes(n_bits, sliced.planes_of_word(n_groups))
+        announce(sliced.scan_word, "Hamming search")
+        return lambda state, first, last: sliced.scan_word(
+            state, groups, codes, first, last, query_words, offsets, bias, allowed
+        )
+    n_planes = n_bits.bit_length()
+    planes = (0,) * (n_planes + 1)
+    bias = sliced.bias_planes(n_bits, n_planes)
+    announce(sliced.scan_words, "Hamming search")
+    return lambda state, first, last: sliced.scan_words(
+        state, planes, codes, first, last, query_words, offsets, bias, allowed
+    )
+
+
+def _search_part(
+    codes: Codes,
+    query_codes: Codes,
+    k: int,
+    n_bits: int,
+    mask: NDArray[np.bool_] | None,
+    rows: tuple[int, int],
+    stopped: threading.Event,
+    out: Neighbors,
+) -> None:
+    """Top k of some queries over some rows, in groups whose buffers fit, in short pieces."""
+    start, stop = rows
+    k_here = min(k, stop - start)
+    group = max(1, min(len(query_codes), BUFFER_BYTES // (10 * (3 * k_here + 64))))
+    for first in range(0, len(query_codes), group):
+        queries = query_codes[first : first + group]
+        state = new_selection(len(queries), k_here, n_bits, stop - start)
+        _scan_all(_scanner(codes, queries, n_bits, mask), state, len(queries), rows, stopped)
+        write_sorted(state, k, out.distances[first : first + group], out.ids[first : first + group])
+
+
+def _range_part(
+    codes: Codes,
+    query_codes: Codes,
+    radius: int,
+    n_bits: int,
+    mask: NDArray[np.bool_] | None,
+    stopped: threading.Event,
+) -> list[tuple[NDArray[np.int32], NDArray[np.int64]]]:
+    n = len(codes)
+    pieces: list[list[tuple[NDArray[Any], NDArray[Any]]]] = [[] for _ in query_codes]
+    scan = _scanner(codes, query_codes, n_bits, mask)
+    n_rows = min(RANGE_ROWS, max(1, n))
+    state = range_selection(len(query_codes), radius, n_bits, n_rows)
+    for start in range(0, n, n_rows):
+        state.used[:] = 0
+        _scan_all(scan, state, len(query_codes), (start, min(start + n_rows, n)), stopped)
+        for i, piece in enumerate(pieces):
+            used = int(state.used[i])
+            if used:
+                piece.append((state.distances[i, :used].copy(), state.rows[i, :used].copy()))
+    answers = []
+    for piece in pieces:
+        distances = np.concatenate([np.empty(0, np.uint16), *(d for d, _ in piece)])
+        rows = np.concatenate([np.empty(0, np.int64), *(r for _, r in piece)])
+        order = np.argsort(distances, kind="stable")
+        answers.append((distances[order].astype(np.int32), rows[order]))
+    return answers
+
+
+def _scan_all(
+    scan: Scan, state: Selection, n_queries: int, rows: tuple[int, int], stopped: threading.Event
+) -> None:
+    start, stop = rows
+    piece = max(1 << 12, PIECE // n_queries // 4096 * 4096)
+    for first in range(start, stop, piece):
+        if stopped.is_set():
+            return
+        scan(state, first, min(first + piece, stop))

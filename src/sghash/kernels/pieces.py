@@ -1,0 +1,43 @@
+"""Cutting work into parts and running them in threads that Ctrl-C can stop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+
+Job = tuple[Callable[[int, int, threading.Event], None], tuple[int, int]]
+
+
+def cut(n: int, parts: int) -> list[tuple[int, int]]:
+    """Cut range(n) into at most `parts` ranges of nearly equal length."""
+    edges = [n * i // parts for i in range(parts + 1)]
+    return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+
+
+def run(jobs: Sequence[Job], *, single_blas: bool = False) -> None:
+    """Run each job in a thread of its own; Ctrl-C stops them at their next piece.
+
+    With `single_blas`, matrix products inside the jobs use one thread each.
+    """
+    stopped = threading.Event()
+    if len(jobs) == 1:
+        job, part = jobs[0]
+        job(*part, stopped)
+        return
+    with _blas_threads(1) if single_blas else nullcontext(), ThreadPoolExecutor(len(jobs)) as pool:
+        futures: list[Future[None]] = [pool.submit(job, *part, stopped) for job, part in jobs]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            stopped.set()
+        for future in futures:
+            future.result()
+
+
+def _blas_threads(n: int) -> nullcontext[None]:
+    from threadpoolctl import threadpool_limits
+
+    limits: nullcontext[None] = threadpool_limits(limits=n, user_api="blas")
+    return limits

@@ -1,0 +1,380 @@
+"""Hamming distances of many queries by bit slices: no popcount at all.
+
+A tile of 64 * LANES codes is transposed, so that one vector holds one bit of every code. For each
+group of three bits a table holds, for all eight query patterns, the number of mismatches of every
+code as two bit planes; it is built once per tile and shared by all queries. A query adds up the
+planes its patterns select with carry-save adders, on top of a bias of 2^P - limit, so that the
+carry out of plane P - 1 says, for every code at once, whether its distance reaches the limit.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from sghash.kernels.compiling import compiled
+from sghash.kernels.lanes import (
+    ADDRESS,
+    LANES,
+    VECTOR_BYTES,
+    lane_flags,
+    load,
+    load_scalar,
+    ones,
+    popcount,
+    splat,
+    store,
+    trailing_zeros,
+    zeros,
+)
+from sghash.kernels.selection import accept
+from sghash.kernels.staging import stage_words
+
+TILE_ROWS = 64 * LANES
+GROUP_BITS = 3
+GROUPS_PER_WORD = 22  # 21 groups of three bits and one single bit
+PATTERNS = 8
+ENTRY_BYTES = 2 * VECTOR_BYTES
+WORD_TABLE_BYTES = GROUPS_PER_WORD * PATTERNS * ENTRY_BYTES
+# Enough 64-bit numbers to find a 64-byte boundary inside a scratch array.
+_ALIGN = 8
+
+
+class _Adder:
+    """Carry-save addition of bit planes: at most two planes wait at each weight."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+        self.waiting: dict[int, list[Any]] = {}
+
+    def add(self, plane: Any, weight: int) -> None:
+        planes = self.waiting.setdefault(weight, [])
+        planes.append(plane)
+        if len(planes) == 3:
+            total, carry = self._full(*planes)
+            self.waiting[weight] = [total]
+            self.add(carry, weight + 1)
+
+    def _full(self, a: Any, b: Any, c: Any) -> tuple[Any, Any]:
+        build = self.builder
+        differ = build.xor(a, b)
+        # Written as a selection: one instruction where there is one (vpternlog, bsl).
+        carry = build.or_(build.and_(differ, c), build.and_(build.xor(differ, ones()), a))
+        return build.xor(differ, c), carry
+
+    def planes(self, n: int) -> list[Any]:
+        """The sum as `n` planes, lowest weight first."""
+        build = self.builder
+        for weight in range(n):
+            planes = self.waiting.get(weight, [])
+            if len(planes) == 2:
+                self.waiting[weight] = [build.xor(*planes)]
+                self.add(build.and_(*planes), weight + 1)
+        return [(self.waiting.get(weight) or [zeros()])[0] for weight in range(n)]
+
+
+def _add_groups(adder: _Adder, table: Any, offsets: Any, n_groups: int, has_single: bool) -> None:
+    builder = adder.builder
+    for group in range(n_groups):
+        entry = builder.add(table, load_scalar(builder, offsets, 4 * group, 32))
+        adder.add(load(builder, entry), 0)
+        if not (has_single and group == n_groups - 1):
+            adder.add(load(builder, entry, VECTOR_BYTES), 1)
+
+
+@intrinsic
+def _word_mask(
+    typing_context: Any, groups: Any, table: Any, offsets: Any, bias: Any, out: Any
+) -> Any:
+    """Codes of one word below the limit: writes the mask to `out`, returns whether any is.
+
+    `groups` is a tuple whose length is the number of groups: a constant of the compiled code.
+    """
+    n_groups = len(groups)
+    n_planes = planes_of_word(n_groups)
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, table, offsets, bias, out = arguments
+        adder = _Adder(builder)
+        for weight in range(n_planes):
+            adder.add(splat(builder, load_scalar(builder, bias, 8 * weight, 64)), weight)
+        _add_groups(adder, table, offsets, n_groups, n_groups == GROUPS_PER_WORD)
+        mask = builder.xor(adder.planes(n_planes + 1)[n_planes], ones())
+        store(builder, mask, out)
+        return lane_flags(builder, builder.icmp_unsigned("!=", mask, zeros()))
+
+    return types.int64(groups, ADDRESS, ADDRESS, ADDRESS, ADDRESS), emit
+
+
+@intrinsic
+def _add_word(typing_context: Any, planes: Any, table: Any, offsets: Any, sums: Any) -> Any:
+    """Add one word's mismatches to the planes at `sums`; the last plane is the carry out.
+
+    Returns which lanes still have a code below the limit.
+    """
+    n_planes = len(planes)
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, table, offsets, sums = arguments
+        adder = _Adder(builder)
+        for weight in range(n_planes):
+            adder.add(load(builder, sums, weight * VECTOR_BYTES), weight)
+        _add_groups(adder, table, offsets, GROUPS_PER_WORD, True)
+        total = adder.planes(n_planes)
+        for weight, plane in enumerate(total):
+            store(builder, plane, sums, weight * VECTOR_BYTES)
+        return lane_flags(builder, builder.icmp_unsigned("!=", total[-1], ones()))
+
+    return types.int64(planes, ADDRESS, ADDRESS, ADDRESS), emit
+
+
+@intrinsic
+def _set_planes(typing_context: Any, planes: Any, bias: Any, sums: Any) -> Any:
+    """Start the planes at `sums` with the bias; the last plane, the carry, with zero."""
+    n_planes = len(planes)
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, bias, sums = arguments
+        for weight in range(n_planes - 1):
+            value = splat(builder, load_scalar(builder, bias, 8 * weight, 64))
+            store(builder, value, sums, weight * VECTOR_BYTES)
+        store(builder, zeros(), sums, (n_planes - 1) * VECTOR_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(planes, ADDRESS, ADDRESS), emit
+
+
+@intrinsic
+def _store_inverted(typing_context: Any, source: Any, out: Any) -> Any:
+    """Write the complement of the vector at `source` to `out`."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        store(builder, builder.xor(load(builder, arguments[0]), ones()), arguments[1])
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS), emit
+
+
+@intrinsic
+def _swap_bits(typing_context: Any, first: Any, second: Any, shift: Any, mask: Any) -> Any:
+    """One step of a 64 x 64 bit transpose in every lane: exchange blocks of two vectors."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        first, second, shift, mask = arguments
+        a, b = load(builder, first), load(builder, second)
+        by, keep = splat(builder, shift), splat(builder, mask)
+        moved = builder.and_(builder.xor(builder.lshr(a, by), b), keep)
+        store(builder, builder.xor(a, builder.shl(moved, by)), first)
+        store(builder, builder.xor(b, moved), second)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, types.uint64, types.uint64), emit
+
+
+@intrinsic
+def _fill_group(typing_context: Any, planes: Any, table: Any) -> Any:
+    """Write a group's table: mismatches of three bit planes with each of the eight patterns."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        planes, table = arguments
+        a, b, c = (load(builder, planes, i * VECTOR_BYTES) for i in range(3))
+        for pattern in range(PATTERNS):
+            x, y, z = (
+                builder.xor(plane, ones()) if pattern >> i & 1 else plane
+                for i, plane in enumerate((a, b, c))
+            )
+            differ = builder.xor(x, y)
+            carry = builder.or_(builder.and_(differ, z), builder.and_(x, y))
+            store(builder, builder.xor(differ, z), table, pattern * ENTRY_BYTES)
+            store(builder, carry, table, pattern * ENTRY_BYTES + VECTOR_BYTES)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS), emit
+
+
+@compiled
+def _transpose(base: int) -> None:
+    """Transpose 64 vectors at `base` in place: vector b becomes bit b of every code."""
+    width = 32
+    mask = np.uint64(0x00000000FFFFFFFF)
+    while width:
+        k = 0
+        while k < 64:
+            _swap_bits(
+                base + k * VECTOR_BYTES,
+                base + (k + width) * VECTOR_BYTES,
+                np.uint64(width),
+                mask,
+            )
+            k = (k + width + 1) & ~width
+        width >>= 1
+        mask ^= mask << np.uint64(width)
+
+
+@compiled
+def _build_tables(words: NDArray[np.uint64], planes: int, tables: int, n_groups: int) -> None:
+    """Transpose each staged word into `planes` and fill its group tables."""
+    n_words = words.shape[0]
+    for word in range(n_words):
+        _copy_words(words, word, planes)
+        _transpose(planes)
+        table = tables + word * WORD_TABLE_BYTES
+        for group in range(n_groups):
+            _fill_group(
+                planes + group * GROUP_BITS * VECTOR_BYTES,
+                table + group * PATTERNS * ENTRY_BYTES,
+            )
+
+
+@intrinsic
+def _copy_vector(typing_context: Any, source: Any, target: Any) -> Any:
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        store(builder, load(builder, arguments[0]), arguments[1])
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS), emit
+
+
+@compiled
+def _copy_words(words: NDArray[np.uint64], word: int, planes: int) -> None:
+    source = words.ctypes.data + word * TILE_ROWS * 8
+    for i in range(64):
+        _copy_vector(source + i * VECTOR_BYTES, planes + i * VECTOR_BYTES)
+
+
+@compiled
+def _take(
+    state: Any,
+    query: int,
+    query_words: NDArray[np.uint64],
+    words: NDArray[np.uint64],
+    mask: NDArray[np.uint64],
+    start: int,
+    stop: int,
+    allowed: NDArray[np.bool_],
+) -> None:
+    """Accept the codes marked in `mask`, in rising order of rows."""
+    any_lane = np.uint64(0)
+    for lane in range(LANES):
+        any_lane |= mask[lane]
+    while any_lane:
+        place = trailing_zeros(any_lane)
+        any_lane &= any_lane - np.uint64(1)
+        for lane in range(LANES):
+            if mask[lane] >> np.uint64(place) & np.uint64(1):
+                i = place * LANES + lane
+                row = start + i
+                if row >= stop or (allowed.shape[0] and not allowed[row]):
+                    continue
+                distance = 0
+                for word in range(words.shape[0]):
+                    distance += popcount(query_words[query, word] ^ words[word, i])
+                if distance < state.limits[query]:
+                    accept(state, query, row, distance)
+
+
+def planes_of_word(n_groups: int) -> int:
+    """Bit planes that hold the distance of codes of `n_groups` groups of three bits."""
+    return 7 if n_groups == GROUPS_PER_WORD else (GROUP_BITS * n_groups).bit_length()
+
+
+def pattern_offsets(query_words: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Byte offset into a word's tables of the entry that each group of each query selects."""
+    offsets = np.empty((*query_words.shape, GROUPS_PER_WORD), dtype=np.uint32)
+    for group in range(GROUPS_PER_WORD):
+        pattern = query_words >> np.uint64(group * GROUP_BITS) & np.uint64(PATTERNS - 1)
+        offsets[:, :, group] = (group * PATTERNS + pattern) * ENTRY_BYTES
+    return offsets
+
+
+def bias_planes(n_bits: int, n_planes: int) -> NDArray[np.uint64]:
+    """Row `limit`: the bits of 2^n_planes - limit, each spread over a word."""
+    bias = (1 << n_planes) - np.arange(n_bits + 2, dtype=np.int64)
+    bits = bias[:, None] >> np.arange(n_planes) & 1
+    return np.ascontiguousarray(np.where(bits, ~np.uint64(0), np.uint64(0)))
+
+
+@compiled
+def scan_word(
+    state: Any,
+    groups: Any,
+    codes: NDArray[np.uint8],
+    first: int,
+    last: int,
+    query_words: NDArray[np.uint64],
+    offsets: NDArray[np.uint32],
+    bias: NDArray[np.uint64],
+    allowed: NDArray[np.bool_],
+) -> None:
+    """Scan rows `first` to `last` - 1 of codes of at most 64 bits for all queries."""
+    words = np.empty((1, TILE_ROWS), dtype=np.uint64)
+    scratch = np.zeros((66 * LANES + WORD_TABLE_BYTES // 8 + _ALIGN), dtype=np.uint64)
+    planes = (scratch.ctypes.data + 63) & ~63
+    tables = planes + 66 * VECTOR_BYTES
+    mask = np.zeros(LANES, dtype=np.uint64)
+    n_groups = len(groups)
+    for start in range(first, last, TILE_ROWS):
+        stop = min(start + TILE_ROWS, last)
+        stage_words(codes, start, stop, words)
+        _build_tables(words, planes, tables, n_groups)
+        for query in range(query_words.shape[0]):
+            limit = state.limits[query]
+            if limit and _word_mask(
+                groups,
+                tables,
+                offsets.ctypes.data + query * GROUPS_PER_WORD * 4,
+                bias.ctypes.data + limit * bias.shape[1] * 8,
+                mask.ctypes.data,
+            ):
+                _take(state, query, query_words, words, mask, start, stop, allowed)
+
+
+@compiled
+def scan_words(
+    state: Any,
+    planes_of_sum: Any,
+    codes: NDArray[np.uint8],
+    first: int,
+    last: int,
+    query_words: NDArray[np.uint64],
+    offsets: NDArray[np.uint32],
+    bias: NDArray[np.uint64],
+    allowed: NDArray[np.bool_],
+) -> None:
+    """Scan rows `first` to `last` - 1 of codes longer than 64 bits for all queries."""
+    n_words = query_words.shape[1]
+    words = np.empty((n_words, TILE_ROWS), dtype=np.uint64)
+    n_planes = len(planes_of_sum)
+    size = (66 + n_planes) * LANES + n_words * (WORD_TABLE_BYTES // 8) + _ALIGN
+    scratch = np.zeros(size, dtype=np.uint64)
+    planes = (scratch.ctypes.data + 63) & ~63
+    sums = planes + 66 * VECTOR_BYTES
+    tables = sums + n_planes * VECTOR_BYTES
+    mask = np.zeros(LANES, dtype=np.uint64)
+    for start in range(first, last, TILE_ROWS):
+        stop = min(start + TILE_ROWS, last)
+        stage_words(codes, start, stop, words)
+        _build_tables(words, planes, tables, GROUPS_PER_WORD)
+        for query in range(query_words.shape[0]):
+            limit = state.limits[query]
+            if not limit:
+                continue
+            _set_planes(planes_of_sum, bias.ctypes.data + limit * bias.shape[1] * 8, sums)
+            alive = 1
+            for word in range(n_words):
+                alive = _add_word(
+                    planes_of_sum,
+                    tables + word * WORD_TABLE_BYTES,
+                    offsets.ctypes.data + (query * n_words + word) * GROUPS_PER_WORD * 4,
+                    sums,
+                )
+                # Sums only grow: once every code has reached the limit, the rest is idle.
+                if not alive:
+                    break
+            if alive:
+                _store_inverted(sums + (n_planes - 1) * VECTOR_BYTES, mask.ctypes.data)
+                _take(state, query, query_words, words, mask, start, stop, allowed)
