@@ -1,0 +1,136 @@
+"""Vectors in files: one reader per format, public data sets by name, conversion between formats."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sghash.data.sources import JoinedSource, RowSource
+from sghash.errors import BadFile, InvalidInput, MissingData
+
+#: Every format that can be read: how a file's name ends -> the module that reads it.
+READERS: dict[str, str] = {
+    ".npy": "sghash.data.npy",
+    ".npz": "sghash.data.npz",
+    ".fvecs": "sghash.data.vecs",
+    ".bvecs": "sghash.data.vecs",
+    ".ivecs": "sghash.data.vecs",
+    ".fbin": "sghash.data.bigann",
+    ".f16bin": "sghash.data.bigann",
+    ".u8bin": "sghash.data.bigann",
+    ".i8bin": "sghash.data.bigann",
+    ".ibin": "sghash.data.bigann",
+    ".hdf5": "sghash.data.hdf5",
+    ".h5": "sghash.data.hdf5",
+    ".parquet": "sghash.data.parquet",
+    ".idx": "sghash.data.idx",
+    ".idx.gz": "sghash.data.idx",
+    "-ubyte": "sghash.data.idx",
+    "-ubyte.gz": "sghash.data.idx",
+}
+
+#: Formats in which a file can hold several tables, so that a `key` may choose one.
+_KEYED = (".npz", ".hdf5", ".h5", ".parquet")
+
+# How files begin that are often given another name.
+_MAGICS = {
+    b"\x93NUMPY": ".npy",
+    b"PK\x03\x04": ".npz",
+    b"\x89HDF\r\n": ".hdf5",
+    b"PAR1": ".parquet",
+    b"\x1f\x8b": "a gzip file",
+}
+
+
+def open_vectors(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    key: str | None = None,
+    start: int = 0,
+    stop: int | None = None,
+) -> RowSource:
+    """Open vectors (n, d) in a file of any format in `READERS`, without loading them.
+
+    Parameters
+    ----------
+    path : path, or sequence of paths
+        A file, a folder whose files are the parts (in order of their names), or several files.
+    key : str or None
+        Which table, where a file can hold several: the array of a `.npz`, the dataset of an HDF5
+        file ("train" if None), the column of a Parquet file.
+    start, stop : int
+        Take only rows `start` to `stop` - 1; negative numbers are refused.
+
+    Returns
+    -------
+    RowSource
+        `shape`, `dtype`, `read(start, stop)`, `shard(rank, of)`, `batches(n_rows)`; models take
+        it in place of an array, and `np.asarray` loads it.
+    """
+    paths = _parts(path)
+    parts = [_open_one(part, key) for part in paths]
+    source = parts[0] if len(parts) == 1 else JoinedSource(parts)
+    return source if start == 0 and stop is None else source.rows(start, stop)
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """The ending in `READERS` that the name of `path` has."""
+    name = Path(path).name
+    endings = [ending for ending in READERS if name.endswith(ending)]
+    if not endings:
+        listed = ", ".join(sorted(READERS))
+        raise InvalidInput(f"{path} has a name without a known ending: use one of {listed}")
+    return max(endings, key=len)
+
+
+def _parts(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    if not isinstance(path, (str, os.PathLike)):
+        return [Path(part) for part in path]
+    if not Path(path).is_dir():
+        return [Path(path)]
+    parts = sorted(p for p in Path(path).iterdir() if any(p.name.endswith(e) for e in READERS))
+    if len({format_of(part) for part in parts}) != 1:
+        raise InvalidInput(
+            f"the folder {path} must hold vector files of one format, it has "
+            f"{len(parts)} of several: name the files"
+        )
+    return parts
+
+
+def _open_one(path: Path, key: str | None) -> RowSource:
+    ending = format_of(path)
+    if not path.is_file():
+        raise MissingData(f"there is no file {path}: check the path")
+    if key is not None and ending not in _KEYED:
+        raise InvalidInput(f"a {ending} file holds one table and takes no key, got {key!r}")
+    try:
+        source: RowSource = importlib.import_module(READERS[ending]).open_source(path, key=key)
+    except BadFile as error:
+        looks = _looks_like(path)
+        if looks is None or ending == looks or (looks == "a gzip file" and ending.endswith(".gz")):
+            raise
+        raise BadFile(f"{error}; it begins like {looks}: give it the right name") from error
+    return source
+
+
+def _looks_like(path: Path) -> str | None:
+    with open(path, "rb") as stream:
+        head = stream.read(8)
+    return next((kind for magic, kind in _MAGICS.items() if head.startswith(magic)), None)
+
+
+def __getattr__(name: str) -> Any:
+    homes = {
+        "CATALOG": "sghash.data.catalog",
+        "DataSet": "sghash.data.dataset",
+        "WRITERS": "sghash.data.conversion",
+        "content_hash": "sghash.data.sources",
+        "convert": "sghash.data.conversion",
+        "load_dataset": "sghash.data.catalog",
+    }
+    if name in homes:
+        return getattr(importlib.import_module(homes[name]), name)
+    raise AttributeError(f"module 'sghash.data' has no attribute {name!r}")

@@ -1,0 +1,139 @@
+"""NumPy's `.npz`: a zip archive of `.npy` members, stored or deflated."""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.data import npy
+from sghash.data.fixed import FixedRows
+from sghash.data.sources import RowSource, bad_file
+from sghash.data.stream import DAMAGE, StreamedRows, check_ratio
+from sghash.errors import InvalidInput
+
+#: Tried in this order where no key is given and several tables are there.
+USUAL_KEYS = ("vectors", "base", "train")
+_LOCAL_HEADER = struct.Struct("<4s5H3L2H")
+
+
+def open_source(path: Path, *, key: str | None) -> RowSource:
+    """Open the array called `key`; without a key, the only table or one of `USUAL_KEYS`."""
+    members = _members(path)
+    headers = {name: _header(path, info) for name, info in members.items()}
+    name = key if key is not None else _choose(path, headers)
+    if name not in members:
+        listed = ", ".join(sorted(members)) or "no arrays"
+        raise InvalidInput(f"{path} has no array {name!r}, it has {listed}: choose one as key")
+    info, header = members[name], headers[name]
+    shape = npy.table_shape(path, header)
+    if info.compress_type == zipfile.ZIP_STORED:
+        return FixedRows(path, _data_offset(path, info) + header.size, shape, header.dtype)
+    opened = partial(_open_member, path, info.filename)
+    return StreamedRows(path, opened, header.size, shape, header.dtype)
+
+
+def read_array(path: Path, key: str) -> NDArray[Any]:
+    """Load the whole array `key` (labels, offsets, text), refusing Python objects."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            array = archive[key]
+    except KeyError as error:
+        raise bad_file(path, 0, expected=f"an array {key!r}", found="none of that name") from error
+    except (ValueError, *DAMAGE) as error:
+        raise bad_file(path, 0, expected="a .npz archive", found=f"damage ({error})") from error
+    return np.asarray(array)
+
+
+def _members(path: Path) -> dict[str, zipfile.ZipInfo]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (ValueError, *DAMAGE) as error:
+        size = path.stat().st_size
+        expected = "the directory of a zip archive at the end"
+        raise bad_file(path, size, expected=expected, found=f"damage ({error})") from error
+    found = {}
+    for info in entries:
+        if info.filename.endswith(".npy"):
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                expected = "members that are stored or deflated"
+                kind = f"method {info.compress_type} in {info.filename}"
+                raise bad_file(path, info.header_offset, expected=expected, found=kind)
+            found[info.filename.removesuffix(".npy")] = info
+    return found
+
+
+def _open_member(path: Path, name: str) -> BinaryIO:
+    archive = zipfile.ZipFile(path)
+    # The member keeps the file open; closing the archive object only drops the directory.
+    with archive:
+        return archive.open(name)  # type: ignore[return-value]
+
+
+def _header(path: Path, info: zipfile.ZipInfo) -> npy.NpyHeader:
+    try:
+        with _open_member(path, info.filename) as stream:
+            header = npy.read_header(stream, path)
+    except DAMAGE as error:
+        expected = f"a member {info.filename} that can be read"
+        raise bad_file(
+            path, info.header_offset, expected=expected, found=f"damage ({error})"
+        ) from error
+    payload = header.dtype.itemsize
+    for length in header.shape:
+        if length < 0:
+            expected = f"lengths that are not negative in {info.filename}"
+            raise bad_file(path, info.header_offset, expected=expected, found=str(header.shape))
+        payload *= length
+    check_ratio(path, info.header_offset, header.size + payload, info.compress_size)
+    if header.size + payload != info.file_size:
+        expected = f"{header.size + payload} bytes in {info.filename} for shape {header.shape}"
+        found = f"{info.file_size} bytes"
+        raise bad_file(path, info.header_offset, expected=expected, found=found)
+    return header
+
+
+def _choose(path: Path, headers: dict[str, npy.NpyHeader]) -> str:
+    tables = [name for name, header in headers.items() if len(header.shape) == 2]
+    if len(tables) == 1:
+        return tables[0]
+    for name in USUAL_KEYS:
+        if name in tables:
+            return name
+    listed = ", ".join(sorted(tables)) or "none"
+    raise InvalidInput(f"{path} holds several tables or no table ({listed}): give its key")
+
+
+def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
+    with open(path, "rb") as stream:
+        stream.seek(info.header_offset)
+        raw = stream.read(_LOCAL_HEADER.size)
+    # `zipfile` has checked this header when the array's own header was read.
+    fields = _LOCAL_HEADER.unpack(raw)
+    offset = info.header_offset + _LOCAL_HEADER.size + int(fields[9]) + int(fields[10])
+    size = path.stat().st_size
+    if offset + info.file_size > size:
+        expected = f"{info.file_size} bytes of {info.filename} from byte {offset} on"
+        raise bad_file(path, size, expected=expected, found="the end")
+    return offset
+
+
+def write(
+    stream: BinaryIO,
+    blocks: Iterable[NDArray[Any]],
+    shape: tuple[int, int],
+    dtype: np.dtype[Any],
+) -> None:
+    """Write one array "vectors", stored and not deflated, so that it is read by position."""
+    with (
+        zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive,
+        archive.open("vectors.npy", "w", force_zip64=True) as member,
+    ):
+        npy.write(member, blocks, shape, dtype)  # type: ignore[arg-type]
