@@ -14,14 +14,16 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _said: set[str] = set()
 
 
-def compiled(function: _Function) -> _Function:
+def compiled(function: _Function, **options: Any) -> _Function:
     """Compile `function` without the GIL; keep the result on disk if any cache folder is writable.
+
+    `options` go to Numba (`error_model="numpy"` lets loops with divisions be vectorised).
 
     Numba notices a change of the file that holds the function, not of files it imports: after
     editing code emitted from another file, run `make clean`.
     """
     try:
-        return njit(nogil=True, cache=True)(function)
+        return njit(nogil=True, cache=True, **options)(function)
     except RuntimeError as error:
         if "cache" not in str(error):
             raise
@@ -30,7 +32,7 @@ def compiled(function: _Function) -> _Function:
             "compiles anew (set NUMBA_CACHE_DIR to a writable folder)",
             level=logging.WARNING,
         )
-        return njit(nogil=True)(function)
+        return njit(nogil=True, **options)(function)
 
 
 def say_once(message: str, *, level: int = logging.INFO) -> None:
