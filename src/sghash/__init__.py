@@ -13,8 +13,11 @@ __version__ = "0.1.0"
 # Public name -> module that defines it.
 _HOMES = {
     "BadFile": "sghash.errors",
+    "CATALOG": "sghash.data.catalog",
+    "DataSet": "sghash.data.dataset",
     "Diverged": "sghash.errors",
     "ITQ": "sghash.models.itq",
+    "HammingIndex": "sghash.index",
     "InvalidDtype": "sghash.errors",
     "InvalidInput": "sghash.errors",
     "LSH": "sghash.models.lsh",
@@ -32,6 +35,7 @@ _HOMES = {
     "SignHashing": "sghash.models.sign_hashing",
     "StorageError": "sghash.errors",
     "convert": "sghash.data.conversion",
+    "load_dataset": "sghash.data.loading",
     "load_model": "sghash.models",
     "merge_neighbors": "sghash.neighbors",
     "open_vectors": "sghash.data",

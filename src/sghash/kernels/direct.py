@@ -1,7 +1,7 @@
-"""Hamming distances of a few queries: xor, popcount and compare, a vector of codes at a time.
+"""Hamming distances of a few queries: xor, popcount and compare, codes taken where they lie.
 
-With few queries a scan is bound by memory and there is nothing to share, so codes are taken as
-they lie. Codes of whole 64-bit words up to `MAX_WORDS` use vectors; longer ones a scalar loop.
+With few queries there is nothing to share, so a scan is bound by memory and by popcount. Codes of
+1, 2, 4, 8, 16 or 32 bytes are compared a vector at a time; other widths a row at a time.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -17,173 +18,174 @@ from sghash.kernels.compiling import compiled
 from sghash.kernels.lanes import (
     ADDRESS,
     LANES,
+    VECTOR,
     VECTOR_BYTES,
     constant,
     count_ones,
-    lane_flags,
     load,
     load_scalar,
     popcount,
     splat,
-    trailing_zeros,
 )
 from sghash.kernels.selection import accept
-from sghash.kernels.staging import stage_words
+from sghash.kernels.staging import word_of
 
-BLOCK_ROWS = 2048
-MAX_WORDS = 4
-UNROLL = 4
-STEP_ROWS = UNROLL * LANES
+WIDTHS = (1, 2, 4, 8, 16, 32)
+STEP_BYTES = 4 * VECTOR_BYTES
+BLOCK_BYTES = 1 << 14
+
+
+def _query_vector(builder: Any, query: Any, width: int) -> Any:
+    """The query's bytes repeated over a vector of 64-bit lanes."""
+    if width <= 8:
+        word = load_scalar(builder, query, 0, 64)
+        for filled in (8, 16, 32):
+            if filled >= 8 * width:
+                word = builder.or_(word, builder.shl(word, constant(filled)))
+        return splat(builder, word)
+    vector = ir.Constant(VECTOR, ir.Undefined)
+    for lane in range(LANES):
+        word = load_scalar(builder, query, lane * 8 % width, 64)
+        vector = builder.insert_element(vector, word, ir.Constant(ir.IntType(32), lane))
+    return vector
+
+
+def _pick(builder: Any, a: Any, b: Any, lanes: list[int]) -> Any:
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), LANES), lanes))
+
+
+def _add_neighbours(builder: Any, a: Any, b: Any, apart: int) -> Any:
+    """Sums of lanes i and i + `apart` of two vectors; the order of the results is of no matter."""
+    left, right = [], []
+    for group in range(0, LANES, 2 * apart):
+        for source in (0, LANES):
+            left += [source + group + i for i in range(apart)]
+            right += [source + group + i + apart for i in range(apart)]
+        if apart == 1:  # interleave the sources: one unpack instruction each
+            left[-2:], right[-2:] = [group, LANES + group], [group + 1, LANES + group + 1]
+    return builder.add(_pick(builder, a, b, left), _pick(builder, a, b, right))
 
 
 @intrinsic
-def _below(typing_context: Any, shape: Any, words: Any, stride: Any, query: Any, limit: Any) -> Any:
-    """Which of `STEP_ROWS` codes lie below `limit`, as bits; word w stands at w * stride.
+def _any_below(typing_context: Any, width: Any, codes: Any, query: Any, limit: Any) -> Any:
+    """Whether any of the STEP_BYTES / width codes at `codes` lies below `limit`.
 
-    `shape` is a tuple whose length is the number of words: a constant of the compiled code.
+    `width` is a tuple whose length is the number of bytes: a constant of the compiled code.
     """
-    n_words = len(shape)
+    n_bytes = len(width)
+    element = ir.IntType(8 * min(n_bytes, 8))
+    kind = ir.VectorType(element, VECTOR_BYTES // (element.width // 8))
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, words, stride, query, limit = arguments
-        bound = splat(builder, limit)
-        query_words = [
-            splat(builder, load_scalar(builder, query, 8 * word, 64)) for word in range(n_words)
-        ]
-        flags = None
-        for step in range(UNROLL):
-            total = None
-            for word, query_word in enumerate(query_words):
-                address = builder.add(words, builder.mul(stride, constant(word)))
-                differ = builder.xor(load(builder, address, step * VECTOR_BYTES), query_word)
-                ones = count_ones(builder, differ)
-                total = ones if total is None else builder.add(total, ones)
-            found = lane_flags(builder, builder.icmp_unsigned("<", total, bound))
-            found = builder.shl(found, constant(step * LANES))
-            flags = found if flags is None else builder.or_(flags, found)
-        return flags
+        _, codes, query, limit = arguments
+        pattern = _query_vector(builder, query, n_bytes)
+        counts = []
+        for i in range(STEP_BYTES // VECTOR_BYTES):
+            differ = builder.xor(load(builder, codes, i * VECTOR_BYTES), pattern)
+            counts.append(count_ones(builder, builder.bitcast(differ, kind)))
+        apart = 1
+        while apart * 8 < n_bytes:
+            pairs = zip(counts[::2], counts[1::2], strict=True)
+            counts = [_add_neighbours(builder, a, b, apart) for a, b in pairs]
+            apart *= 2
+        bound_scalar = builder.trunc(limit, element) if element.width < 64 else limit
+        bound = splat(builder, bound_scalar, kind)
+        below = builder.icmp_signed("<", counts[0], bound)
+        for count in counts[1:]:
+            below = builder.or_(below, builder.icmp_signed("<", count, bound))
+        flags = builder.bitcast(below, ir.IntType(kind.count))
+        return builder.icmp_unsigned("!=", flags, ir.Constant(flags.type, 0))
 
-    return types.uint64(shape, ADDRESS, types.int64, ADDRESS, types.int64), emit
+    return types.boolean(width, ADDRESS, ADDRESS, types.int64), emit
 
 
 @compiled
-def _scan_block(
+def _take_rows(
     state: Any,
-    shape: Any,
-    address: int,
-    stride: int,
+    codes: NDArray[np.uint8],
     start: int,
     stop: int,
     query: int,
     query_words: NDArray[np.uint64],
     allowed: NDArray[np.bool_],
 ) -> None:
-    query_address = query_words.ctypes.data + query * query_words.shape[1] * 8
-    n_words = query_words.shape[1]
+    """Offer rows `start` to `stop` - 1 to a query, one at a time."""
     limit = state.limits[query]
-    for first in range(start, stop, STEP_ROWS):
-        step = address + (first - start) * 8
-        flags = _below(shape, step, stride, query_address, limit)
-        while flags:
-            i = trailing_zeros(flags)
-            flags &= flags - np.uint64(1)
-            row = first + i
-            if row >= stop or (allowed.shape[0] and not allowed[row]):
-                continue
-            distance = 0
-            for word in range(n_words):
-                code_word = _word(step + word * stride + i * 8)
-                distance += popcount(query_words[query, word] ^ code_word)
-            if distance < limit:
-                accept(state, query, row, distance)
-                limit = state.limits[query]
-
-
-@intrinsic
-def _word(typing_context: Any, address: Any) -> Any:
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return load_scalar(builder, arguments[0], 0, 64)
-
-    return types.uint64(ADDRESS), emit
-
-
-@compiled
-def scan_direct(
-    state: Any,
-    shape: Any,
-    codes: NDArray[np.uint8],
-    first: int,
-    last: int,
-    query_words: NDArray[np.uint64],
-    allowed: NDArray[np.bool_],
-) -> None:
-    """Scan rows `first` to `last` - 1 of codes of at most `MAX_WORDS` words for all queries."""
-    n_words = len(shape)
-    words = np.empty((n_words, BLOCK_ROWS), dtype=np.uint64)
-    in_place = n_words == 1 and codes.shape[1] == 8
-    for start in range(first, last, BLOCK_ROWS):
-        stop = min(start + BLOCK_ROWS, last)
-        # A step reads STEP_ROWS codes: only whole blocks may be read where they lie.
-        if in_place and stop - start == BLOCK_ROWS:
-            address, stride = codes.ctypes.data + start * 8, 0
-        else:
-            stage_words(codes, start, stop, words)
-            address, stride = words.ctypes.data, BLOCK_ROWS * 8
-        for query in range(query_words.shape[0]):
-            if state.limits[query]:
-                _scan_block(state, shape, address, stride, start, stop, query, query_words, allowed)
-
-
-@compiled
-def scan_long(
-    state: Any,
-    codes: NDArray[np.uint8],
-    first: int,
-    last: int,
-    query_words: NDArray[np.uint64],
-    allowed: NDArray[np.bool_],
-) -> None:
-    """Scan rows `first` to `last` - 1 of codes of any number of words for all queries."""
     n_words = query_words.shape[1]
-    n_rows = 64
-    words = np.empty((n_words, n_rows), dtype=np.uint64)
-    distances = np.empty(n_rows, dtype=np.int64)
+    for row in range(start, stop):
+        distance = 0
+        for word in range(n_words):
+            distance += popcount(query_words[query, word] ^ word_of(codes, row, word))
+        if distance < limit and (not allowed.shape[0] or allowed[row]):
+            accept(state, query, row, distance)
+            limit = state.limits[query]
+
+
+@compiled
+def scan_rows(
+    state: Any,
+    codes: NDArray[np.uint8],
+    first: int,
+    last: int,
+    query_words: NDArray[np.uint64],
+    allowed: NDArray[np.bool_],
+) -> None:
+    """Scan rows `first` to `last` - 1 of codes of any width for all queries."""
+    n_rows = max(1, BLOCK_BYTES // codes.shape[1])
     for start in range(first, last, n_rows):
         stop = min(start + n_rows, last)
-        stage_words(codes, start, stop, words)
         for query in range(query_words.shape[0]):
-            distances[:] = 0
-            for word in range(n_words):
-                query_word = query_words[query, word]
-                for i in range(n_rows):
-                    distances[i] += popcount(query_word ^ words[word, i])
-            for i in range(stop - start):
-                if distances[i] < state.limits[query] and (
-                    not allowed.shape[0] or allowed[start + i]
-                ):
-                    accept(state, query, start + i, distances[i])
+            if state.limits[query]:
+                _take_rows(state, codes, start, stop, query, query_words, allowed)
+
+
+@compiled
+def scan_vectors(
+    state: Any,
+    width: Any,
+    codes: NDArray[np.uint8],
+    first: int,
+    last: int,
+    query_words: NDArray[np.uint64],
+    allowed: NDArray[np.bool_],
+) -> None:
+    """Scan rows `first` to `last` - 1 of codes of one of `WIDTHS` bytes for all queries."""
+    n_bytes = len(width)
+    n_rows = BLOCK_BYTES // n_bytes
+    n_step = STEP_BYTES // n_bytes
+    for start in range(first, last, n_rows):
+        stop = min(start + n_rows, last)
+        whole = start + (stop - start) // n_step * n_step
+        for query in range(query_words.shape[0]):
+            limit = state.limits[query]
+            if limit == 0:
+                continue
+            pattern = query_words.ctypes.data + query * query_words.shape[1] * 8
+            for row in range(start, whole, n_step):
+                if _any_below(width, codes.ctypes.data + row * n_bytes, pattern, limit):
+                    _take_rows(state, codes, row, row + n_step, query, query_words, allowed)
+                    limit = state.limits[query]
+                    if limit == 0:
+                        break
+            _take_rows(state, codes, whole, stop, query, query_words, allowed)
 
 
 @compiled
 def raw_scan(
-    shape: Any,
+    width: Any,
     codes: NDArray[np.uint8],
     query_words: NDArray[np.uint64],
     limits: NDArray[np.int64],
 ) -> int:
     """Xor, popcount and compare only, nothing selected: the yardstick of the benchmark."""
-    n_words = len(shape)
-    words = np.empty((n_words, BLOCK_ROWS), dtype=np.uint64)
+    n_bytes = len(width)
+    n_rows = BLOCK_BYTES // n_bytes
+    n_step = STEP_BYTES // n_bytes
     found = 0
-    for start in range(0, codes.shape[0] // BLOCK_ROWS * BLOCK_ROWS, BLOCK_ROWS):
-        if n_words == 1 and codes.shape[1] == 8:
-            address, stride = codes.ctypes.data + start * 8, 0
-        else:
-            stage_words(codes, start, start + BLOCK_ROWS, words)
-            address, stride = words.ctypes.data, BLOCK_ROWS * 8
+    for start in range(0, codes.shape[0] // n_rows * n_rows, n_rows):
         for query in range(query_words.shape[0]):
-            query_address = query_words.ctypes.data + query * n_words * 8
-            for i in range(0, BLOCK_ROWS, STEP_ROWS):
-                if _below(shape, address + i * 8, stride, query_address, limits[query]):
-                    found += 1
+            pattern = query_words.ctypes.data + query * query_words.shape[1] * 8
+            for row in range(start, start + n_rows, n_step):
+                address = codes.ctypes.data + row * n_bytes
+                found += _any_below(width, address, pattern, limits[query])
     return found

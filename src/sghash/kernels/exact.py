@@ -8,6 +8,7 @@ the BLAS or the number of threads.
 
 from __future__ import annotations
 
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,11 @@ class _Search(NamedTuple):
     bars: NDArray[np.float64]
     distances: NDArray[np.float32]
     rows: NDArray[np.int64]
+
+    def part(self, queries: slice) -> _Search:
+        """The state of some of the queries."""
+        used, bars, distances, rows = self
+        return _Search(used[queries], bars[queries], distances[queries], rows[queries])
 
 
 def exact_neighbors(
@@ -62,15 +68,19 @@ def exact_neighbors(
         base = np.ascontiguousarray(block, dtype=np.float32)
         base_squares = _squares(base)
 
-        def scan(start: int, stop: int, stopped: Any, base: Vectors = base,
-                 base_squares: NDArray[np.float64] = base_squares, first: int = first) -> None:  # fmt: skip
+        def scan(
+            start: int,
+            stop: int,
+            stopped: threading.Event,
+            block: tuple[int, Vectors, NDArray[np.float64]] = (first, base, base_squares),
+        ) -> None:
             for at in range(start, stop, QUERY_ROWS):
-                to = min(at + QUERY_ROWS, stop)
-                scores = queries[at:to] @ base.T
-                _scan_scores(
-                    _Search(*(array[at:to] for array in state)), k_here, kind, scores,
-                    queries[at:to], squares[at:to], base, base_squares, first,
-                )  # fmt: skip
+                if stopped.is_set():
+                    return
+                part = slice(at, min(at + QUERY_ROWS, stop))
+                scores = queries[part] @ block[1].T
+                here = state.part(part)
+                _scan_scores(here, k_here, kind, scores, queries[part], squares[part], *block)
 
         run([(scan, part) for part in cut(n_queries, threads)], single_blas=threads > 1)
     _write_sorted(state, k_here, result.distances, result.ids)
@@ -107,9 +117,9 @@ def _scan_scores(
     scores: NDArray[np.float32],
     queries: NDArray[np.float32],
     squares: NDArray[np.float64],
+    first: int,
     base: NDArray[np.float32],
     base_squares: NDArray[np.float64],
-    first: int,
 ) -> None:
     """Offer every row of a block of inner products to its query.
 
@@ -161,7 +171,7 @@ def _wanted(bar: float, kind: int, square: float, largest: float, unit: float) -
 
 
 @compiled
-def _offer(state: Any, query: int, k: int, distance: float, row: int) -> bool:
+def _offer(state: Any, query: int, k: int, distance: np.float32, row: int) -> bool:
     """Take a row that is not beyond the bar; return whether the bar has moved."""
     if distance > state.bars[query]:
         return False

@@ -20,6 +20,7 @@ from sghash.kernels.selection import (
     Selection,
     new_selection,
     range_selection,
+    unpack_entries,
     write_sorted,
 )
 from sghash.kernels.staging import words_of
@@ -49,7 +50,7 @@ def hamming_neighbors(
     threads: int = 1,
 ) -> Neighbors:
     """The k nearest rows of each query by (distance, row), the same for every thread count."""
-    if mask is not None and mask.mean() < GATHER_BELOW if len(codes) else False:
+    if mask is not None and np.count_nonzero(mask) < GATHER_BELOW * len(codes):
         rows = np.flatnonzero(mask)
         found = hamming_neighbors(codes[rows], query_codes, k, n_bits=n_bits, threads=threads)
         ids = np.where(found.ids < 0, -1, rows[found.ids]) if len(rows) else found.ids
@@ -98,7 +99,7 @@ def hamming_range(
     ]
 
     def search(start: int, stop: int, stopped: threading.Event) -> None:
-        group = max(1, BUFFER_BYTES // (10 * min(RANGE_ROWS, max(1, len(codes)))))
+        group = max(1, BUFFER_BYTES // (8 * min(RANGE_ROWS, max(1, len(codes)))))
         for first in range(start, stop, group):
             last = min(first + group, stop)
             answers = _range_part(codes, query_codes[first:last], radius, n_bits, mask, stopped)
@@ -118,33 +119,32 @@ def _scanner(codes: Codes, query_codes: Codes, n_bits: int, mask: NDArray[np.boo
     """The kernel that suits these codes and this number of queries, as scan(state, first, last)."""
     query_words = words_of(query_codes)
     allowed = np.empty(0, dtype=np.bool_) if mask is None else mask
-    n_words = query_words.shape[1]
+    n_bytes, n_words = codes.shape[1], query_words.shape[1]
     if len(query_codes) < SLICED_FROM:
-        if n_words <= direct.MAX_WORDS:
-            shape = (0,) * n_words
-            announce(direct.scan_direct, "Hamming search")
-            return lambda state, first, last: direct.scan_direct(
-                state, shape, codes, first, last, query_words, allowed
+        if n_bytes in direct.WIDTHS:
+            width = (0,) * n_bytes
+            announce(direct.scan_vectors, "Hamming search")
+            return lambda state, first, last: direct.scan_vectors(
+                state, width, codes, first, last, query_words, allowed
             )
-        announce(direct.scan_long, "Hamming search")
-        return lambda state, first, last: direct.scan_long(
+        announce(direct.scan_rows, "Hamming search")
+        return lambda state, first, last: direct.scan_rows(
             state, codes, first, last, query_words, allowed
         )
     offsets = sliced.pattern_offsets(query_words)
-    if n_words == 1:
-        n_groups = -(-8 * codes.shape[1] // sliced.GROUP_BITS)
-        groups = (0,) * n_groups
-        bias = sliced.bias_planes(n_bits, sliced.planes_of_word(n_groups))
-        announce(sliced.scan_word, "Hamming search")
-        return lambda state, first, last: sliced.scan_word(
-            state, groups, codes, first, last, query_words, offsets, bias, allowed
-        )
     n_planes = n_bits.bit_length()
-    planes = (0,) * (n_planes + 1)
     bias = sliced.bias_planes(n_bits, n_planes)
-    announce(sliced.scan_words, "Hamming search")
-    return lambda state, first, last: sliced.scan_words(
-        state, planes, codes, first, last, query_words, offsets, bias, allowed
+    planes = (0,) * n_planes
+    if n_words <= sliced.MAX_WORDS:
+        n_groups = -(-8 * n_bytes // sliced.GROUP_BITS) if n_words == 1 else 0
+        shape = (0,) * (n_groups or sliced.GROUPS_PER_WORD * n_words)
+        announce(sliced.scan_short, "Hamming search")
+        return lambda state, first, last: sliced.scan_short(
+            state, shape, planes, codes, first, last, query_words, offsets, bias, allowed
+        )
+    announce(sliced.scan_long, "Hamming search")
+    return lambda state, first, last: sliced.scan_long(
+        state, (*planes, 0), codes, first, last, query_words, offsets, bias, allowed
     )
 
 
@@ -161,7 +161,7 @@ def _search_part(
     """Top k of some queries over some rows, in groups whose buffers fit, in short pieces."""
     start, stop = rows
     k_here = min(k, stop - start)
-    group = max(1, min(len(query_codes), BUFFER_BYTES // (10 * (3 * k_here + 64))))
+    group = max(1, min(len(query_codes), BUFFER_BYTES // (8 * (3 * k_here + 64))))
     for first in range(0, len(query_codes), group):
         queries = query_codes[first : first + group]
         state = new_selection(len(queries), k_here, n_bits, stop - start)
@@ -188,13 +188,13 @@ def _range_part(
         for i, piece in enumerate(pieces):
             used = int(state.used[i])
             if used:
-                piece.append((state.distances[i, :used].copy(), state.rows[i, :used].copy()))
+                piece.append(unpack_entries(state.entries[i, :used]))
     answers = []
     for piece in pieces:
-        distances = np.concatenate([np.empty(0, np.uint16), *(d for d, _ in piece)])
+        distances = np.concatenate([np.empty(0, np.int32), *(d for d, _ in piece)])
         rows = np.concatenate([np.empty(0, np.int64), *(r for _, r in piece)])
         order = np.argsort(distances, kind="stable")
-        answers.append((distances[order].astype(np.int32), rows[order]))
+        answers.append((distances[order], rows[order]))
     return answers
 
 

@@ -66,11 +66,11 @@ def load_scalar(builder: Any, address: Any, offset: int, n_bits: int) -> Any:
     return value if n_bits == 64 else builder.zext(value, I64)
 
 
-def splat(builder: Any, scalar: Any) -> Any:
+def splat(builder: Any, scalar: Any, kind: Any = VECTOR) -> Any:
     """A vector with `scalar` in every lane."""
-    undefined = ir.Constant(VECTOR, ir.Undefined)
+    undefined = ir.Constant(kind, ir.Undefined)
     first = builder.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0))
-    index = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    index = ir.Constant(ir.VectorType(ir.IntType(32), kind.count), [0] * kind.count)
     return builder.shuffle_vector(first, undefined, index)
 
 
@@ -82,7 +82,7 @@ def lane_flags(builder: Any, condition: Any) -> Any:
 def count_ones(builder: Any, value: Any) -> Any:
     """Number of set bits of an i64, or of each lane of a vector."""
     kind = value.type
-    suffix = f"v{LANES}i64" if isinstance(kind, ir.VectorType) else "i64"
+    suffix = f"v{kind.count}{kind.element}" if isinstance(kind, ir.VectorType) else "i64"
     name = f"llvm.ctpop.{suffix}"
     module = builder.module
     function = module.globals.get(name)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
+from itertools import pairwise
 
 Job = tuple[Callable[[int, int, threading.Event], None], tuple[int, int]]
 
@@ -13,7 +14,7 @@ Job = tuple[Callable[[int, int, threading.Event], None], tuple[int, int]]
 def cut(n: int, parts: int) -> list[tuple[int, int]]:
     """Cut range(n) into at most `parts` ranges of nearly equal length."""
     edges = [n * i // parts for i in range(parts + 1)]
-    return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]
+    return [(a, b) for a, b in pairwise(edges) if b > a]
 
 
 def run(jobs: Sequence[Job], *, single_blas: bool = False) -> None:

@@ -14,7 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.kernels.compiling import compiled
+from sghash.kernels.compiling import compiled, inlined
+
+# An entry of a buffer is row << DISTANCE_BITS | distance: one number, one cache line.
+DISTANCE_BITS = 13
+DISTANCE_MASK = (1 << DISTANCE_BITS) - 1
 
 
 class Selection(NamedTuple):
@@ -24,9 +28,8 @@ class Selection(NamedTuple):
     limits: NDArray[np.int64]
     live: NDArray[np.int64]
     used: NDArray[np.int64]
-    histogram: NDArray[np.int64]
-    distances: NDArray[np.uint16]
-    rows: NDArray[np.int64]
+    histogram: NDArray[np.int32]
+    entries: NDArray[np.int64]
 
 
 def new_selection(n_queries: int, k: int, n_bits: int, n_rows: int) -> Selection:
@@ -37,8 +40,7 @@ def new_selection(n_queries: int, k: int, n_bits: int, n_rows: int) -> Selection
         np.full(n_queries, n_bits + 1, dtype=np.int64),
         np.zeros(n_queries, dtype=np.int64),
         np.zeros(n_queries, dtype=np.int64),
-        np.zeros((n_queries, n_bits + 2), dtype=np.int64),
-        np.empty((n_queries, capacity), dtype=np.uint16),
+        np.zeros((n_queries, n_bits + 2), dtype=np.int32),
         np.empty((n_queries, capacity), dtype=np.int64),
     )
 
@@ -47,21 +49,21 @@ def range_selection(n_queries: int, radius: int, n_bits: int, n_rows: int) -> Se
     """State that keeps every row within `radius`, of at most `n_rows` rows."""
     state = new_selection(n_queries, 0, n_bits, 0)
     state.limits[:] = min(radius, n_bits) + 1
-    capacity = n_rows + 64
-    return state._replace(
-        distances=np.empty((n_queries, capacity), dtype=np.uint16),
-        rows=np.empty((n_queries, capacity), dtype=np.int64),
-    )
+    return state._replace(entries=np.empty((n_queries, n_rows + 64), dtype=np.int64))
 
 
-@compiled
+def unpack_entries(entries: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Distances and rows of buffer entries."""
+    return (entries & DISTANCE_MASK).astype(np.int32), entries >> DISTANCE_BITS
+
+
+@inlined
 def accept(state: Any, query: int, row: int, distance: int) -> None:
     """Take a row whose distance is below the query's limit, and tighten the limit."""
     used = state.used[query]
-    if used == state.rows.shape[1]:
-        used = _drop_behind_limit(state, query)
-    state.rows[query, used] = row
-    state.distances[query, used] = distance
+    if used == state.entries.shape[1]:
+        used = _drop_beyond_limit(state, query)
+    state.entries[query, used] = row << DISTANCE_BITS | distance
     state.used[query] = used + 1
     if state.k == 0:
         return
@@ -77,13 +79,13 @@ def accept(state: Any, query: int, row: int, distance: int) -> None:
 
 
 @compiled
-def _drop_behind_limit(state: Any, query: int) -> int:
+def _drop_beyond_limit(state: Any, query: int) -> int:
     limit = state.limits[query]
     kept = 0
     for i in range(state.used[query]):
-        if state.distances[query, i] <= limit:
-            state.distances[query, kept] = state.distances[query, i]
-            state.rows[query, kept] = state.rows[query, i]
+        entry = state.entries[query, i]
+        if entry & DISTANCE_MASK <= limit:
+            state.entries[query, kept] = entry
             kept += 1
     return kept
 
@@ -98,13 +100,13 @@ def write_sorted(
     for query in range(out_rows.shape[0]):
         places[:] = 0
         for i in range(state.used[query]):
-            places[state.distances[query, i] + 1] += 1
+            places[(state.entries[query, i] & DISTANCE_MASK) + 1] += 1
         for level in range(1, n_levels + 1):
             places[level] += places[level - 1]
         for i in range(state.used[query]):
-            distance = state.distances[query, i]
+            distance = state.entries[query, i] & DISTANCE_MASK
             place = places[distance]
             places[distance] = place + 1
             if place < k:
                 out_distances[query, place] = distance
-                out_rows[query, place] = state.rows[query, i]
+                out_rows[query, place] = state.entries[query, i] >> DISTANCE_BITS

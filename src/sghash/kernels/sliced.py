@@ -16,11 +16,12 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from sghash.kernels.compiling import compiled
+from sghash.kernels.compiling import compiled, inlined
 from sghash.kernels.lanes import (
     ADDRESS,
     LANES,
     VECTOR_BYTES,
+    constant,
     lane_flags,
     load,
     load_scalar,
@@ -32,12 +33,13 @@ from sghash.kernels.lanes import (
     zeros,
 )
 from sghash.kernels.selection import accept
-from sghash.kernels.staging import stage_words
+from sghash.kernels.staging import stage_tile
 
 TILE_ROWS = 64 * LANES
 GROUP_BITS = 3
 GROUPS_PER_WORD = 22  # 21 groups of three bits and one single bit
 PATTERNS = 8
+MAX_WORDS = 4  # longer codes add up word by word
 ENTRY_BYTES = 2 * VECTOR_BYTES
 WORD_TABLE_BYTES = GROUPS_PER_WORD * PATTERNS * ENTRY_BYTES
 # Enough 64-bit numbers to find a 64-byte boundary inside a scratch array.
@@ -77,37 +79,43 @@ class _Adder:
         return [(self.waiting.get(weight) or [zeros()])[0] for weight in range(n)]
 
 
-def _add_groups(adder: _Adder, table: Any, offsets: Any, n_groups: int, has_single: bool) -> None:
+def _add_groups(adder: _Adder, table: Any, offsets: Any, n_groups: int) -> None:
     builder = adder.builder
     for group in range(n_groups):
         entry = builder.add(table, load_scalar(builder, offsets, 4 * group, 32))
         adder.add(load(builder, entry), 0)
-        if not (has_single and group == n_groups - 1):
+        if group < GROUPS_PER_WORD - 1:  # the last group of a word is a single bit
             adder.add(load(builder, entry, VECTOR_BYTES), 1)
 
 
 @intrinsic
-def _word_mask(
-    typing_context: Any, groups: Any, table: Any, offsets: Any, bias: Any, out: Any
+def _below(
+    typing_context: Any, groups: Any, planes: Any, table: Any, offsets: Any, bias: Any, out: Any
 ) -> Any:
-    """Codes of one word below the limit: writes the mask to `out`, returns whether any is.
+    """Codes below the limit: writes their mask to `out`, returns which lanes have any.
 
-    `groups` is a tuple whose length is the number of groups: a constant of the compiled code.
+    `groups` and `planes` are tuples: their lengths are constants of the compiled code.
     """
-    n_groups = len(groups)
-    n_planes = planes_of_word(n_groups)
+    n_words = -(-len(groups) // GROUPS_PER_WORD)
+    n_planes = len(planes)
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, table, offsets, bias, out = arguments
+        _, _, table, offsets, bias, out = arguments
         adder = _Adder(builder)
         for weight in range(n_planes):
             adder.add(splat(builder, load_scalar(builder, bias, 8 * weight, 64)), weight)
-        _add_groups(adder, table, offsets, n_groups, n_groups == GROUPS_PER_WORD)
+        for word in range(n_words):
+            _add_groups(
+                adder,
+                builder.add(table, constant(word * WORD_TABLE_BYTES)),
+                builder.add(offsets, constant(word * GROUPS_PER_WORD * 4)),
+                min(len(groups), GROUPS_PER_WORD),
+            )
         mask = builder.xor(adder.planes(n_planes + 1)[n_planes], ones())
         store(builder, mask, out)
         return lane_flags(builder, builder.icmp_unsigned("!=", mask, zeros()))
 
-    return types.int64(groups, ADDRESS, ADDRESS, ADDRESS, ADDRESS), emit
+    return types.int64(groups, planes, ADDRESS, ADDRESS, ADDRESS, ADDRESS), emit
 
 
 @intrinsic
@@ -123,7 +131,7 @@ def _add_word(typing_context: Any, planes: Any, table: Any, offsets: Any, sums: 
         adder = _Adder(builder)
         for weight in range(n_planes):
             adder.add(load(builder, sums, weight * VECTOR_BYTES), weight)
-        _add_groups(adder, table, offsets, GROUPS_PER_WORD, True)
+        _add_groups(adder, table, offsets, GROUPS_PER_WORD)
         total = adder.planes(n_planes)
         for weight, plane in enumerate(total):
             store(builder, plane, sums, weight * VECTOR_BYTES)
@@ -246,7 +254,7 @@ def _copy_words(words: NDArray[np.uint64], word: int, planes: int) -> None:
         _copy_vector(source + i * VECTOR_BYTES, planes + i * VECTOR_BYTES)
 
 
-@compiled
+@inlined
 def _take(
     state: Any,
     query: int,
@@ -258,28 +266,19 @@ def _take(
     allowed: NDArray[np.bool_],
 ) -> None:
     """Accept the codes marked in `mask`, in rising order of rows."""
-    any_lane = np.uint64(0)
     for lane in range(LANES):
-        any_lane |= mask[lane]
-    while any_lane:
-        place = trailing_zeros(any_lane)
-        any_lane &= any_lane - np.uint64(1)
-        for lane in range(LANES):
-            if mask[lane] >> np.uint64(place) & np.uint64(1):
-                i = place * LANES + lane
-                row = start + i
-                if row >= stop or (allowed.shape[0] and not allowed[row]):
-                    continue
-                distance = 0
-                for word in range(words.shape[0]):
-                    distance += popcount(query_words[query, word] ^ words[word, i])
-                if distance < state.limits[query]:
-                    accept(state, query, row, distance)
-
-
-def planes_of_word(n_groups: int) -> int:
-    """Bit planes that hold the distance of codes of `n_groups` groups of three bits."""
-    return 7 if n_groups == GROUPS_PER_WORD else (GROUP_BITS * n_groups).bit_length()
+        flags = mask[lane]
+        while flags:
+            place = trailing_zeros(flags)
+            flags &= flags - np.uint64(1)
+            row = start + lane * 64 + place
+            if row >= stop or (allowed.shape[0] and not allowed[row]):
+                continue
+            distance = 0
+            for word in range(words.shape[0]):
+                distance += popcount(query_words[query, word] ^ words[word, place * LANES + lane])
+            if distance < state.limits[query]:
+                accept(state, query, row, distance)
 
 
 def pattern_offsets(query_words: NDArray[np.uint64]) -> NDArray[np.uint32]:
@@ -299,9 +298,10 @@ def bias_planes(n_bits: int, n_planes: int) -> NDArray[np.uint64]:
 
 
 @compiled
-def scan_word(
+def scan_short(
     state: Any,
     groups: Any,
+    planes_of_sum: Any,
     codes: NDArray[np.uint8],
     first: int,
     last: int,
@@ -310,23 +310,26 @@ def scan_word(
     bias: NDArray[np.uint64],
     allowed: NDArray[np.bool_],
 ) -> None:
-    """Scan rows `first` to `last` - 1 of codes of at most 64 bits for all queries."""
-    words = np.empty((1, TILE_ROWS), dtype=np.uint64)
-    scratch = np.zeros((66 * LANES + WORD_TABLE_BYTES // 8 + _ALIGN), dtype=np.uint64)
+    """Scan rows `first` to `last` - 1 of codes of at most MAX_WORDS words for all queries."""
+    n_words = query_words.shape[1]
+    words = np.empty((n_words, TILE_ROWS), dtype=np.uint64)
+    size = 66 * LANES + n_words * (WORD_TABLE_BYTES // 8) + _ALIGN
+    scratch = np.zeros(size, dtype=np.uint64)
     planes = (scratch.ctypes.data + 63) & ~63
     tables = planes + 66 * VECTOR_BYTES
     mask = np.zeros(LANES, dtype=np.uint64)
-    n_groups = len(groups)
+    n_groups = min(len(groups), GROUPS_PER_WORD)
     for start in range(first, last, TILE_ROWS):
         stop = min(start + TILE_ROWS, last)
-        stage_words(codes, start, stop, words)
+        stage_tile(codes, start, stop, words)
         _build_tables(words, planes, tables, n_groups)
         for query in range(query_words.shape[0]):
             limit = state.limits[query]
-            if limit and _word_mask(
+            if limit and _below(
                 groups,
+                planes_of_sum,
                 tables,
-                offsets.ctypes.data + query * GROUPS_PER_WORD * 4,
+                offsets.ctypes.data + query * n_words * GROUPS_PER_WORD * 4,
                 bias.ctypes.data + limit * bias.shape[1] * 8,
                 mask.ctypes.data,
             ):
@@ -334,7 +337,7 @@ def scan_word(
 
 
 @compiled
-def scan_words(
+def scan_long(
     state: Any,
     planes_of_sum: Any,
     codes: NDArray[np.uint8],
@@ -345,7 +348,7 @@ def scan_words(
     bias: NDArray[np.uint64],
     allowed: NDArray[np.bool_],
 ) -> None:
-    """Scan rows `first` to `last` - 1 of codes longer than 64 bits for all queries."""
+    """Scan rows `first` to `last` - 1 of codes of any number of words for all queries."""
     n_words = query_words.shape[1]
     words = np.empty((n_words, TILE_ROWS), dtype=np.uint64)
     n_planes = len(planes_of_sum)
@@ -357,7 +360,7 @@ def scan_words(
     mask = np.zeros(LANES, dtype=np.uint64)
     for start in range(first, last, TILE_ROWS):
         stop = min(start + TILE_ROWS, last)
-        stage_words(codes, start, stop, words)
+        stage_tile(codes, start, stop, words)
         _build_tables(words, planes, tables, GROUPS_PER_WORD)
         for query in range(query_words.shape[0]):
             limit = state.limits[query]
