@@ -129,7 +129,7 @@ def __getattr__(name: str) -> Any:
         "WRITERS": "sghash.data.conversion",
         "content_hash": "sghash.data.sources",
         "convert": "sghash.data.conversion",
-        "load_dataset": "sghash.data.catalog",
+        "load_dataset": "sghash.data.loading",
     }
     if name in homes:
         return getattr(importlib.import_module(homes[name]), name)

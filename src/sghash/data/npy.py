@@ -74,8 +74,8 @@ def _parse(text: bytes, path: Path, offset: int) -> tuple[tuple[int, ...], np.dt
         shape, fortran = fields["shape"], fields["fortran_order"]
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError) as error:
         raise bad_file(path, offset, expected=expected, found=repr(text[:60])) from error
-    if dtype is None or dtype.kind not in "fiub":
-        raise bad_file(path, offset, expected="plain numbers", found=repr(fields["descr"])[:60])
+    if dtype is None or dtype.hasobject:
+        raise bad_file(path, offset, expected="a plain type", found=repr(fields["descr"])[:60])
     if not isinstance(shape, tuple) or not all(type(length) is int for length in shape):
         raise bad_file(path, offset, expected="a shape of whole numbers", found=repr(shape)[:60])
     if fortran is not False and len(shape) > 1:

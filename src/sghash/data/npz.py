@@ -26,12 +26,12 @@ _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 def open_source(path: Path, *, key: str | None) -> RowSource:
     """Open the array called `key`; without a key, the only table or one of `USUAL_KEYS`."""
     members = _members(path)
-    headers = {name: _header(path, info) for name, info in members.items()}
-    name = key if key is not None else _choose(path, headers)
+    name = key if key is not None else _choose(path, members)
     if name not in members:
         listed = ", ".join(sorted(members)) or "no arrays"
         raise InvalidInput(f"{path} has no array {name!r}, it has {listed}: choose one as key")
-    info, header = members[name], headers[name]
+    info = members[name]
+    header = _header(path, info)
     shape = npy.table_shape(path, header)
     if info.compress_type == zipfile.ZIP_STORED:
         return FixedRows(path, _data_offset(path, info) + header.size, shape, header.dtype)
@@ -100,8 +100,8 @@ def _header(path: Path, info: zipfile.ZipInfo) -> npy.NpyHeader:
     return header
 
 
-def _choose(path: Path, headers: dict[str, npy.NpyHeader]) -> str:
-    tables = [name for name, header in headers.items() if len(header.shape) == 2]
+def _choose(path: Path, members: dict[str, zipfile.ZipInfo]) -> str:
+    tables = [name for name, info in members.items() if len(_header(path, info).shape) == 2]
     if len(tables) == 1:
         return tables[0]
     for name in USUAL_KEYS:
