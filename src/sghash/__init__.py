@@ -31,6 +31,7 @@ _HOMES = {
     "REFERENCE_MODELS": "sghash.models",
     "READERS": "sghash.data",
     "RangeNeighbors": "sghash.neighbors",
+    "SGH": "sghash.models.sgh",
     "SghashError": "sghash.errors",
     "SignHashing": "sghash.models.sign_hashing",
     "StorageError": "sghash.errors",

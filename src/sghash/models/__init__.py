@@ -13,6 +13,7 @@ MODELS: dict[str, str] = {
     "ITQ": "sghash.models.itq",
     "LSH": "sghash.models.lsh",
     "PCAHashing": "sghash.models.pca_hashing",
+    "SGH": "sghash.models.sgh",
     "SignHashing": "sghash.models.sign_hashing",
 }
 

@@ -9,7 +9,8 @@ inherits from `VectorModel` and has its own `encode` and `decode`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
 
@@ -46,6 +47,8 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
     #: Learned attributes that `save` writes; arrays and plain numbers, in the order of the class.
     _learned: ClassVar[tuple[str, ...]] = ()
+    #: Attributes that `save` writes for information: no part of the fingerprint.
+    _recorded: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
@@ -61,7 +64,8 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
     def fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Learn the code from vectors `X` (n, d): an array, a memory map or a `VectorSource`."""
-        self._fit(self._training_vectors(X), y)
+        with self._unchanged_on_failure():
+            self._fit(self._training_vectors(X), y)
         return self
 
     @property
@@ -96,6 +100,16 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_features_in_") and all(hasattr(self, a) for a in self._learned)
 
+    @contextmanager
+    def _unchanged_on_failure(self) -> Iterator[None]:
+        """Put every attribute back if learning fails or is interrupted half-way."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
     def _training_vectors(self, X: ArrayLike | VectorSource) -> Vectors:
         """All of an array; of a source beyond memory, a random sample of rows that fits."""
         if not is_source(X):
@@ -109,9 +123,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         """Check the width; numbers are checked and converted block by block."""
         check_is_fitted(self)
         if not is_source(X):
-            return validate_data(
-                self, X, reset=False, dtype=np.float32, order="C", ensure_all_finite=False
-            )
+            return validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
         if X.shape[1] != self.n_features_in_:
             raise InvalidInput(
                 f"the vectors have {X.shape[1]} columns, the model was fitted on "

@@ -73,6 +73,7 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
         "model": type(model).__name__,
         "options": {k: v for k, v in model.get_params(deep=False).items() if _is_json(v)},
         "scalars": scalars,
+        "recorded": {k: getattr(model, k) for k in model._recorded if hasattr(model, k)},
         "tensors": {name: [a.dtype.str, list(a.shape)] for name, a in tensors.items()},
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         "fingerprint": fingerprint_of(model),
@@ -155,6 +156,9 @@ def restore(model: VectorModel, folder: Path, config: dict[str, Any]) -> None:
         if name not in state:
             raise BadFile(f"{folder} lacks {name}: save the model again")
         setattr(model, name, state[name])
+    for name in model._recorded:
+        if name in config.get("recorded", {}):
+            setattr(model, name, config["recorded"][name])
     if config.get("feature_names"):
         model.feature_names_in_ = np.asarray(config["feature_names"], dtype=object)
     if fingerprint_of(model) != config.get("fingerprint"):

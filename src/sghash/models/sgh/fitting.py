@@ -1,0 +1,234 @@
+"""From options and vectors to learned attributes."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.models.sgh.batches import Batches, make_batches
+from sghash.models.sgh.encoder import code_moments, divergence, sigmoid
+from sghash.models.sgh.generative import GaussianDecoder, code_values
+from sghash.models.sgh.optimizer import iterate_probabilities, make_optimizer
+from sghash.models.sgh.options import make_schedule, make_terms
+from sghash.models.sgh.parameters import Parameters
+from sghash.models.sgh.scaling import Scaling
+from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, least_squares, make_start
+from sghash.models.sgh.step import GaussianStep, effective_weights
+from sghash.models.sgh.terms import Terms
+from sghash.models.sgh.trainer import Patience, Trainer
+from sghash.validation import Vectors
+
+if TYPE_CHECKING:
+    from sghash.models.sgh.estimator import SGH
+
+WATCHED_ROWS = 1000
+REFIT_ROWS = 100_000
+REFIT_BYTES = 1 << 28
+# Worse by this factor than both the start and no code at all: that is divergence, not bad luck.
+DIVERGED_FACTOR = 2.0
+
+
+def fit(model: SGH, vectors: Any) -> Trainer:
+    """Train from the start on vectors (an array or a source) and set the learned attributes."""
+    rng = generator_of(model.random_state)
+    held_out = model.validation_fraction if model.patience else 0.0
+    batches, apart = make_batches(
+        vectors, batch_size=model.batch_size, sampling=model.sampling, held_out=held_out, rng=rng
+    )
+    n_steps = model.n_steps
+    if model.n_passes is not None:
+        n_steps = max(1, round(model.n_passes * batches.n_rows / batches.batch_size))
+    sample = batches.take(START_ROWS, rng)
+    trainer = begin(model, sample, n_steps, rng)
+    keep = None
+    if model.iterate != "last":
+        chances = iterate_probabilities(trainer.schedule.rates(), model.iterate, model.smoothness)
+        keep = int(rng.choice(n_steps, p=chances))
+    watched = sample if apart is None else apart.take(WATCHED_ROWS, rng)
+    run(model, trainer, batches, watched, n_steps, keep=keep)
+    if trainer.kept is not None:
+        trainer.parameters.flat[:] = trainer.kept.flat
+    if model.refit:
+        refit(model, trainer, batches)
+    publish(model, trainer)
+    return trainer
+
+
+def partial_fit(model: SGH, vectors: Any, *, is_first: bool) -> Trainer:
+    """Take one pass over a piece of vectors, going on from what `model` learned before."""
+    rng = generator_of(model.random_state)
+    batches, _ = make_batches(
+        vectors, batch_size=model.batch_size, sampling=model.sampling, held_out=0.0, rng=rng
+    )
+    sample = batches.take(START_ROWS, rng)
+    if is_first:
+        trainer = begin(model, sample, model.n_steps, rng)
+    elif getattr(model, "_trainer", None) is not None:
+        # A copy, so that a failure leaves the model's own as it was.
+        trainer = copy.deepcopy(model._trainer)
+    else:
+        trainer = resume(model, sample, rng)
+    n_steps = -(-batches.n_rows // batches.batch_size)
+    run(model, trainer, batches, sample, n_steps)
+    publish(model, trainer)
+    return trainer
+
+
+def generator_of(random_state: Any) -> np.random.Generator:
+    """Return a generator for a seed, a generator, or one of NumPy's older random states."""
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(1 << 31))
+    return np.random.default_rng(random_state)
+
+
+def begin(model: SGH, sample: Vectors, n_steps: int, rng: np.random.Generator) -> Trainer:
+    """Return a trainer at the chosen start."""
+    scaling = Scaling.of(sample, cosine=model.metric == "cosine", standardize=model.standardize)
+    scaled = scaling.apply(sample)
+    start = make_start(model.init, scaled, model.n_bits, coding=model.coding, rng=rng)
+    arrays: dict[str, Any] = start._asdict()
+    if model.decoder_scale == "variance":
+        arrays["decoder_scale"] = scaled.var(axis=0, dtype=np.float64).clip(min=1e-7)
+    return _trainer(model, arrays, scaling, n_steps, rng)
+
+
+def resume(model: SGH, sample: Vectors, rng: np.random.Generator) -> Trainer:
+    """Return a trainer at the learned attributes of a model that was loaded from a file."""
+    scaling = Scaling.of(sample, cosine=model.metric == "cosine", standardize=model.standardize)
+    unit, shift = scaling.unit, scaling.shift.astype(np.float64)
+    arrays = {
+        "encoder_weights": model.encoder_weights_ * unit,
+        "encoder_bias": model.encoder_bias_ + shift @ model.encoder_weights_,
+        "decoder_weights": model.decoder_weights_ / unit,
+        "decoder_bias": (model.decoder_bias_ - shift) / unit,
+        "log_noise": np.log(model.noise_variance_ / unit**2),
+        "prior_logits": model.prior_logits_,
+    }
+    trainer = _trainer(model, arrays, scaling, model.n_steps, rng)
+    trainer.n_done = model.n_steps_
+    return trainer
+
+
+def _trainer(
+    model: SGH, arrays: dict[str, Any], scaling: Scaling, n_steps: int, rng: np.random.Generator
+) -> Trainer:
+    terms = Terms(make_terms(model.terms), scaling)
+    learn_noise = model.noise == "learned"
+    if not learn_noise:
+        arrays["log_noise"] = np.log(float(model.noise) / scaling.unit**2)
+    parameters = Parameters({**arrays, **terms.start_parameters()})
+    return Trainer(
+        parameters,
+        step=GaussianStep(
+            estimator=model.gradient, coding=model.coding, learn_noise=learn_noise, terms=terms
+        ),
+        optimizer=make_optimizer(model.optimizer, parameters.flat.size),
+        schedule=make_schedule(model, n_steps),
+        scaling=scaling,
+        rng=rng,
+    )
+
+
+def run(
+    model: SGH,
+    trainer: Trainer,
+    batches: Batches,
+    watched: Vectors,
+    n_steps: int,
+    *,
+    keep: int | None = None,
+) -> None:
+    """Train, with reports to the history and the callback measured on `watched` vectors."""
+    history: dict[str, list[float]] = trainer.history
+    scaled = trainer.scaling.apply(watched[:WATCHED_ROWS])
+    total = trainer.n_done + n_steps
+
+    def measured(parameters: Parameters) -> dict[str, float]:
+        return measure(parameters, scaled, model.coding, trainer.scaling.unit)
+
+    def report(step: int, values: dict[str, float]) -> None:
+        for name, value in {"step": float(step), **values}.items():
+            history.setdefault(name, []).append(value)
+        model._report(step, total, **values)
+
+    nothing = float(np.square(scaled - scaled.mean(axis=0)).sum(axis=1).mean())
+    worst = max(
+        nothing * trainer.scaling.unit**2, measured(trainer.parameters)["reconstruction_error"]
+    )
+    trainer.run(
+        batches,
+        n_steps,
+        measure=measured,
+        report=report,
+        report_every=model.report_every or max(1, n_steps // 20),
+        error_limit=DIVERGED_FACTOR * worst if nothing > 0 else np.inf,
+        patience=Patience(model.patience, model.tol) if model.patience else None,
+        keep=keep,
+    )
+
+
+def measure(parameters: Parameters, scaled: Vectors, coding: str, unit: float) -> dict[str, float]:
+    """Description length (bits), reconstruction error and entropy of the bits, in raw units."""
+    decoder = decoder_of(parameters)
+    logits = scaled @ parameters["encoder_weights"] + parameters["encoder_bias"]
+    bits = logits > 0
+    back = decoder.mean(code_values(bits, coding))
+    error = float(np.square(scaled - back, dtype=np.float64).sum(axis=1).mean())
+    means, variances = code_moments(sigmoid(logits), coding)
+    nats = decoder.expected_nats(scaled, means, variances).mean(dtype=np.float64)
+    nats += divergence(logits, parameters["prior_logits"]).sum(axis=1).mean(dtype=np.float64)
+    nats += scaled.shape[1] * np.log(unit)
+    shares = np.clip(bits.mean(axis=0), 1e-12, 1 - 1e-12)
+    entropy = -(shares * np.log2(shares) + (1 - shares) * np.log2(1 - shares)).sum()
+    return {
+        "description_length": float(nats / np.log(2)),
+        "reconstruction_error": error * unit**2,
+        "bits_in_use": float(entropy),
+    }
+
+
+def decoder_of(parameters: Parameters) -> GaussianDecoder:
+    """Return the decoder that the parameters describe, in the trainer's units."""
+    noise = max(float(np.exp(parameters["log_noise"])), NOISE_FLOOR)
+    return GaussianDecoder(effective_weights(parameters), parameters["decoder_bias"], noise)
+
+
+def refit(model: SGH, trainer: Trainer, batches: Batches) -> None:
+    """Fit the decoder to the final codes by least squares; noise and prior follow."""
+    parameters = trainer.parameters
+    width = parameters["decoder_bias"].size
+    n_rows = min(REFIT_ROWS, max(1, REFIT_BYTES // (4 * width)))
+    scaled = trainer.scaling.apply(batches.take(n_rows, trainer.rng))
+    logits = scaled @ parameters["encoder_weights"] + parameters["encoder_bias"]
+    weights, bias = least_squares(code_values(logits > 0, model.coding), scaled)
+    if "decoder_scale" in parameters:
+        parameters["decoder_scale"][...] = 1
+    parameters["decoder_weights"][...] = weights
+    parameters["decoder_bias"][...] = bias
+    probabilities = sigmoid(logits)
+    if model.noise == "learned":
+        moments = code_moments(probabilities, model.coding)
+        squares = decoder_of(parameters).expected_squares(scaled, *moments)
+        noise = max(float(squares.mean(dtype=np.float64)) / width, NOISE_FLOOR)
+        parameters["log_noise"][...] = np.log(noise)
+    shares: NDArray[np.float64] = probabilities.mean(axis=0, dtype=np.float64).clip(1e-6, 1 - 1e-6)
+    parameters["prior_logits"][...] = np.log(shares / (1 - shares))
+
+
+def publish(model: SGH, trainer: Trainer) -> None:
+    """Set the learned attributes, in units of the caller's vectors."""
+    parameters, scaling = trainer.parameters, trainer.scaling
+    decoder = decoder_of(parameters)
+    unit, shift = scaling.unit, scaling.shift.astype(np.float64)
+    weights = parameters["encoder_weights"].astype(np.float64) / unit
+    model.encoder_weights_ = weights.astype(np.float32)
+    model.encoder_bias_ = (parameters["encoder_bias"] - shift @ weights).astype(np.float32)
+    model.decoder_weights_ = (decoder.weights * np.float64(unit)).astype(np.float32)
+    model.decoder_bias_ = (shift + np.float64(unit) * decoder.bias).astype(np.float32)
+    model.noise_variance_ = decoder.noise_variance * unit**2
+    model.prior_logits_ = parameters["prior_logits"].copy()
+    model.history_ = trainer.history
+    model.n_steps_ = trainer.n_done

@@ -1,0 +1,153 @@
+"""What a fitted model can do: encode, decode, sample, and say how well it describes vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sghash.bits import pack_bits, unpack_bits
+from sghash.blocks import VectorSource, blocks_of
+from sghash.errors import InvalidInput
+from sghash.models.base import BinaryHasher
+from sghash.models.sgh import asymmetric
+from sghash.models.sgh.asymmetric import QueryTables
+from sghash.models.sgh.encoder import draw_bits, sigmoid
+from sghash.models.sgh.generative import Floats, code_values
+from sghash.models.sgh.gradients import encoder_logits, gaussian_decoder
+from sghash.models.sgh.objective import DescriptionLength, description_length
+from sghash.models.sgh.posterior import sharpen
+from sghash.models.sgh.scaling import unit_rows
+from sghash.validation import Codes, Vectors, n_bytes_of
+
+MEASURE_ROWS = 4096
+
+
+class GenerativeHasher(BinaryHasher):
+    """Abstract: a linear encoder q(h | x) and a Gaussian decoder p(x | h), however learned."""
+
+    coding: str
+    metric: str
+    encoder_weights_: Vectors
+    encoder_bias_: Vectors
+    decoder_weights_: Vectors
+    decoder_bias_: Vectors
+    noise_variance_: float
+    prior_logits_: Vectors
+
+    def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> Codes:
+        """Hash each row of `X` (n, d) to a packed code (n, ceil(n_bits / 8)) uint8.
+
+        `sweeps` > 0 improves the encoder's codes by so many rounds of coordinate descent on the
+        posterior p(h | x): slower, nearer to the vector when decoded. For codes to be stored;
+        queries are better not encoded at all (`query_tables`).
+        """
+        if isinstance(sweeps, bool) or not isinstance(sweeps, (int, np.integer)) or sweeps < 0:
+            raise InvalidInput(f"sweeps must be a whole number of at least 0, got {sweeps!r}")
+        if not sweeps:
+            return self._project(X)
+        source = self._vectors_to_read(X)
+        codes = np.empty((source.shape[0], n_bytes_of(self.n_bits)), dtype=np.uint8)
+        for first, block in blocks_of(source, MEASURE_ROWS):
+            vectors = self._ready(self._checked(block))
+            bits = sharpen(
+                vectors,
+                self._bits(vectors),
+                gaussian_decoder(self),
+                self.prior_logits_,
+                coding=self.coding,
+                n_sweeps=int(sweeps),
+            )
+            codes[first : first + len(block)] = pack_bits(bits)
+        return codes
+
+    def _project(self, X: ArrayLike | VectorSource) -> Codes:
+        """Project, compare and pack, block by block."""
+        from sghash.kernels.projection import BLOCK_ROWS, arrange, pack_signs
+
+        source = self._vectors_to_read(X)
+        codes = np.empty((source.shape[0], n_bytes_of(self.n_bits)), dtype=np.uint8)
+        projection = arrange(self.encoder_weights_, self.encoder_bias_)
+        scores = np.empty((BLOCK_ROWS, projection.bias.size), dtype=np.float32)
+        for first, block in blocks_of(source, BLOCK_ROWS):
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows = self._ready(np.ascontiguousarray(block, dtype=np.float32))
+                product = scores[: len(block)]
+                np.matmul(rows, projection.weights, out=product)
+            if not pack_signs(product, projection.bias, codes[first : first + len(block)]):
+                self._checked(block)
+                raise InvalidInput(
+                    "X holds values so large that their projection is infinite in float32: "
+                    "rescale them as for fit"
+                )
+        return codes
+
+    def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
+        return vectors @ self.encoder_weights_ + self.encoder_bias_ > 0
+
+    def _decode(self, bits: NDArray[np.bool_]) -> Vectors:
+        return code_values(bits, self.coding) @ self.decoder_weights_ + self.decoder_bias_
+
+    def bit_probabilities(self, X: ArrayLike) -> Vectors:
+        """Probability (n, n_bits) float32 that each bit of each row of `X` is set."""
+        logits = encoder_logits(self, self._rows(X))
+        return sigmoid(logits).astype(np.float32)
+
+    def sample_codes(
+        self, X: ArrayLike, random_state: int | np.random.Generator | None = None
+    ) -> Codes:
+        """Draw a packed code for each row of `X` from q(h | x); `encode` takes the likeliest."""
+        probabilities = sigmoid(encoder_logits(self, self._rows(X)))
+        return pack_bits(draw_bits(probabilities, np.random.default_rng(random_state)))
+
+    def sample(self, n: int = 1, random_state: int | np.random.Generator | None = None) -> Vectors:
+        """Draw `n` codes from the prior and decode them to vectors (n, d) float32."""
+        check_is_fitted(self)
+        prior = np.broadcast_to(sigmoid(self.prior_logits_), (n, self.n_bits))
+        return self._decode(draw_bits(prior, np.random.default_rng(random_state)))
+
+    def description_length(self, X: ArrayLike) -> DescriptionLength:
+        """Bits per vector for each row of `X`: total, and its parts for code and residual.
+
+        Always at weight 1, whatever weight trained the model. The residual part comes from a
+        density and may be negative; see `DescriptionLength`.
+        """
+        vectors = self._rows(X)
+        parts = [description_length(self, block) for _, block in blocks_of(vectors, MEASURE_ROWS)]
+        return DescriptionLength(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+    def reconstruction_error(self, X: ArrayLike, *, sweeps: int = 0) -> float:
+        """Mean over the rows of `X` of |x - decode(encode(x))|²."""
+        vectors = self._rows(X)
+        total = 0.0
+        for _, block in blocks_of(vectors, MEASURE_ROWS):
+            back = self.decode(self.encode(block, sweeps=sweeps))
+            total += float(np.square(block - back, dtype=np.float64).sum())
+        return total / len(vectors)
+
+    def query_tables(self, Q: ArrayLike) -> QueryTables:
+        """Tables that score real queries `Q` (n, d) against codes, by `metric`; smaller is nearer.
+
+        See `sghash.models.sgh.asymmetric` for the formulas and `QueryTables` for the layout.
+        """
+        decoder = gaussian_decoder(self)
+        return asymmetric.query_tables(
+            self._rows(Q), decoder, coding=self.coding, metric=self.metric
+        )
+
+    def code_terms(self, codes: ArrayLike) -> Vectors:
+        """What each code adds to the scores of `query_tables` by itself, (n,) float32."""
+        check_is_fitted(self)
+        bits = unpack_bits(codes, self.n_bits)
+        decoder = gaussian_decoder(self)
+        return asymmetric.code_terms(bits, decoder, coding=self.coding, metric=self.metric)
+
+    def _rows(self, X: ArrayLike) -> Floats:
+        """Checked float32 vectors (n, d), of unit length if the metric is "cosine"."""
+        check_is_fitted(self)
+        with np.errstate(over="ignore"):
+            vectors = validate_data(self, X, reset=False, dtype=np.float32, order="C")
+        return self._ready(vectors)
+
+    def _ready(self, vectors: Vectors) -> Vectors:
+        return unit_rows(vectors) if self.metric == "cosine" else vectors

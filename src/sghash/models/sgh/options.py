@@ -1,0 +1,148 @@
+"""The options of `SGH`: what is legal, said once, and what training makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sghash.errors import InvalidDtype, InvalidInput
+from sghash.models.sgh.batches import SAMPLING
+from sghash.models.sgh.generative import CODINGS
+from sghash.models.sgh.gradients import ESTIMATORS
+from sghash.models.sgh.optimizer import ITERATES, OPTIMIZERS, SCHEDULES, Schedule
+from sghash.models.sgh.start import STARTS
+from sghash.models.sgh.terms import TERMS, Term
+from sghash.validation import check_choice, check_n_bits
+
+METRICS = ("l2", "ip", "cosine")
+
+#: The paper's Algorithm 1 with the constants it states; the number of steps is the script's.
+PAPER: dict[str, Any] = {
+    "gradient": "approximate",
+    "coding": "binary",
+    "kl_weight": 1.0,
+    "init": "random",
+    "optimizer": "adam",
+    "schedule": "step",
+    "learning_rate": 0.01,
+    "batch_size": 500,
+    "n_steps": 5000,
+    "sampling": "uniform",
+    "refit": False,
+}
+#: What the authors' released script does; its loss is a sum over the batch, ours a mean.
+AUTHORS_SCRIPT: dict[str, Any] = {
+    "gradient": "straight-through",
+    "coding": "binary",
+    "kl_weight": 0.0,
+    "noise": 1.0,
+    "init": "script",
+    "optimizer": "adam",
+    "schedule": "constant",
+    "learning_rate": 0.01,
+    "batch_size": 500,
+    "n_steps": 5000,
+    "sampling": "uniform",
+    "refit": False,
+    "terms": {"confidence": 1e-3, "weight_decay": 1e-3 / 500},
+    "decoder_scale": "variance",
+    "standardize": False,
+}
+#: What a caller may choose beside a preset without changing what it stands for.
+FREE_OPTIONS = (
+    "metric",
+    "n_steps",
+    "n_passes",
+    "report_every",
+    "patience",
+    "validation_fraction",
+    "tol",
+    "random_state",
+    "callback",
+)
+
+_CHOICES = {
+    "gradient": ESTIMATORS,
+    "coding": CODINGS,
+    "metric": METRICS,
+    "init": STARTS,
+    "optimizer": OPTIMIZERS,
+    "sampling": SAMPLING,
+    "iterate": ITERATES,
+}
+_COUNTS = ("batch_size", "n_steps")
+_OPTIONAL_COUNTS = ("decay_every", "report_every", "patience")
+_POSITIVE = ("learning_rate", "decay", "smoothness")
+
+
+def check_options(model: Any) -> None:
+    """Refuse, in one sentence, the first option of `model` that cannot be used."""
+    check_n_bits(model.n_bits)
+    for name, choices in _CHOICES.items():
+        check_choice(getattr(model, name), choices, name=name)
+    for name in _COUNTS:
+        _check_count(getattr(model, name), name)
+    for name in _OPTIONAL_COUNTS:
+        if getattr(model, name) is not None:
+            _check_count(getattr(model, name), name)
+    for name in _POSITIVE:
+        _check_number(getattr(model, name), name, above=0.0)
+    if model.n_passes is not None:
+        _check_number(model.n_passes, "n_passes", above=0.0)
+    if model.schedule is not None:
+        check_choice(model.schedule, SCHEDULES, name="schedule")
+    if model.noise != "learned":
+        _check_number(model.noise, "noise", above=0.0)
+    if model.decoder_scale not in (None, "variance"):
+        raise InvalidInput(f"decoder_scale must be None or 'variance', got {model.decoder_scale!r}")
+    if model.patience is not None and not 0 < model.validation_fraction < 1:
+        raise InvalidInput(
+            f"validation_fraction must lie between 0 and 1, got {model.validation_fraction!r}"
+        )
+    kl_weights(model.kl_weight)
+    make_terms(model.terms)
+
+
+def _check_count(value: Any, name: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InvalidDtype(f"{name} must be a whole number, got {value!r}")
+    if value < 1:
+        raise InvalidInput(f"{name} must be at least 1, got {value}")
+
+
+def _check_number(value: Any, name: str, *, above: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise InvalidDtype(f"{name} must be a number, got {value!r}")
+    if not (np.isfinite(value) and value > above):
+        raise InvalidInput(f"{name} must be finite and above {above:g}, got {value}")
+
+
+def kl_weights(option: Any) -> float | tuple[float, float]:
+    """Return `kl_weight` as a number or as (start, end)."""
+    values = option if isinstance(option, (tuple, list)) else (option,)
+    is_number = [isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values]
+    if len(values) > 2 or not values or not all(is_number) or not np.isfinite(values).all():
+        raise InvalidInput(f"kl_weight must be a number or (start, end), got {option!r}")
+    if min(values) < 0:
+        raise InvalidInput(f"kl_weight must not be negative, got {option!r}")
+    return float(values[0]) if len(values) == 1 else (float(values[0]), float(values[1]))
+
+
+def make_terms(option: Mapping[str, float] | Sequence[Term]) -> list[Term]:
+    """Return extra loss terms: as given, or by name and weight from `TERMS`."""
+    if not isinstance(option, Mapping):
+        return list(option)
+    return [
+        TERMS[check_choice(name, tuple(TERMS), name="a name in terms")](weight)
+        for name, weight in option.items()
+    ]
+
+
+def make_schedule(model: Any, n_steps: int) -> Schedule:
+    """Return the learning rates and divergence weights of a training of `n_steps`."""
+    kind = model.schedule or ("sqrt" if model.optimizer == "sgd" else "step")
+    every = model.decay_every or max(1, -(-n_steps // 4))
+    weight = kl_weights(model.kl_weight)
+    return Schedule(n_steps, kind, model.learning_rate, model.decay, every, weight)

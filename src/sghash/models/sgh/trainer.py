@@ -1,0 +1,107 @@
+"""Distributional SGD, the paper's Algorithm 1: draw a batch, take a step, look now and then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import numpy as np
+
+from sghash.errors import Diverged
+from sghash.models.sgh.batches import Batches
+from sghash.models.sgh.optimizer import Optimizer, Schedule
+from sghash.models.sgh.parameters import Parameters
+from sghash.models.sgh.scaling import Scaling
+from sghash.models.sgh.step import Step
+
+logger = logging.getLogger("sghash.models.sgh")
+
+Measure = Callable[[Parameters], dict[str, float]]
+Report = Callable[[int, dict[str, float]], None]
+
+
+class Patience:
+    """Early stopping: no more after `patience` reports without an improvement by `tol`."""
+
+    def __init__(self, patience: int, tol: float) -> None:
+        self.patience, self.tol = patience, tol
+        self.best, self.waited = np.inf, 0
+
+    def is_over(self, error: float) -> bool:
+        """Take the newest held-out error; answer whether to stop."""
+        if error < self.best * (1 - self.tol):
+            self.best, self.waited = error, 0
+        else:
+            self.waited += 1
+        return self.waited >= self.patience
+
+
+class Trainer:
+    """Parameters on their way, with the optimiser's memory and the number of steps done."""
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        *,
+        step: Step,
+        optimizer: Optimizer,
+        schedule: Schedule,
+        scaling: Scaling,
+        rng: np.random.Generator,
+    ) -> None:
+        self.parameters, self.step, self.optimizer = parameters, step, optimizer
+        self.schedule, self.scaling, self.rng = schedule, scaling, rng
+        self.n_done = 0
+        self.history: dict[str, list[float]] = {}
+        self.kept: Parameters | None = None
+        self._gradient = parameters.zeros()
+
+    def run(
+        self,
+        batches: Batches,
+        n_steps: int,
+        *,
+        measure: Measure,
+        report: Report,
+        report_every: int,
+        error_limit: float = np.inf,
+        patience: Patience | None = None,
+        keep: int | None = None,
+    ) -> None:
+        """Take `n_steps` steps; keep a copy of the parameters before step number `keep`.
+
+        Raises `Diverged` as soon as a report finds numbers that are not finite, or a
+        reconstruction error beyond `error_limit`.
+        """
+        last = self.n_done + n_steps
+        while self.n_done < last:
+            if keep == self.n_done:
+                self.kept = self.parameters.copy()
+            self._advance(batches)
+            if self.n_done % report_every == 0 or self.n_done == last:
+                with np.errstate(all="ignore"):
+                    values = measure(self.parameters)
+                self._refuse_divergence(values, error_limit)
+                report(self.n_done, values)
+                if patience is not None and patience.is_over(values["reconstruction_error"]):
+                    logger.info("stopped early after %d steps", self.n_done)
+                    return
+
+    def _advance(self, batches: Batches) -> None:
+        batch = batches.draw(self.scaling, self.rng)
+        weight = self.schedule.weight(self.n_done)
+        with np.errstate(all="ignore"):  # what leaves the finite numbers is found at the report
+            self.step.gradient(self.parameters, batch, weight, self.rng, self._gradient)
+            rate = self.schedule.rate(self.n_done)
+            self.optimizer.update(self.parameters.flat, self._gradient.flat, rate)
+        self.n_done += 1
+
+    def _refuse_divergence(self, values: dict[str, float], error_limit: float) -> None:
+        numbers = np.concatenate([self.parameters.flat, list(values.values())])
+        if np.isfinite(numbers).all() and values["reconstruction_error"] <= error_limit:
+            return
+        raise Diverged(
+            f"training diverged after {self.n_done} steps (learning rate "
+            f"{self.schedule.learning_rate:g}): use a smaller learning_rate; "
+            "the model is as it was before"
+        )
