@@ -14,11 +14,6 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _said: set[str] = set()
 
 
-def inlined(function: _Function) -> _Function:
-    """Compile `function` into its callers: for small steps of hot loops with many arguments."""
-    return njit(nogil=True, inline="always")(function)
-
-
 def compiled(function: _Function, **options: Any) -> _Function:
     """Compile `function` without the GIL; keep the result on disk if any cache folder is writable.
 

@@ -101,7 +101,9 @@ def _any_below(typing_context: Any, width: Any, codes: Any, query: Any, limit: A
 
 @compiled
 def _take_rows(
-    state: Any,
+    k: int,
+    limits: NDArray[np.int64],
+    records: NDArray[np.int64],
     codes: NDArray[np.uint8],
     start: int,
     stop: int,
@@ -110,20 +112,22 @@ def _take_rows(
     allowed: NDArray[np.bool_],
 ) -> None:
     """Offer rows `start` to `stop` - 1 to a query, one at a time."""
-    limit = state.limits[query]
+    limit = limits[query]
     n_words = query_words.shape[1]
     for row in range(start, stop):
         distance = 0
         for word in range(n_words):
             distance += popcount(query_words[query, word] ^ word_of(codes, row, word))
         if distance < limit and (not allowed.shape[0] or allowed[row]):
-            accept(state, query, row, distance)
-            limit = state.limits[query]
+            accept(limits, records, k, query, row, distance)
+            limit = limits[query]
 
 
 @compiled
 def scan_rows(
-    state: Any,
+    k: int,
+    limits: NDArray[np.int64],
+    records: NDArray[np.int64],
     codes: NDArray[np.uint8],
     first: int,
     last: int,
@@ -135,13 +139,15 @@ def scan_rows(
     for start in range(first, last, n_rows):
         stop = min(start + n_rows, last)
         for query in range(query_words.shape[0]):
-            if state.limits[query]:
-                _take_rows(state, codes, start, stop, query, query_words, allowed)
+            if limits[query]:
+                _take_rows(k, limits, records, codes, start, stop, query, query_words, allowed)
 
 
 @compiled
 def scan_vectors(
-    state: Any,
+    k: int,
+    limits: NDArray[np.int64],
+    records: NDArray[np.int64],
     width: Any,
     codes: NDArray[np.uint8],
     first: int,
@@ -157,17 +163,19 @@ def scan_vectors(
         stop = min(start + n_rows, last)
         whole = start + (stop - start) // n_step * n_step
         for query in range(query_words.shape[0]):
-            limit = state.limits[query]
+            limit = limits[query]
             if limit == 0:
                 continue
             pattern = query_words.ctypes.data + query * query_words.shape[1] * 8
             for row in range(start, whole, n_step):
                 if _any_below(width, codes.ctypes.data + row * n_bytes, pattern, limit):
-                    _take_rows(state, codes, row, row + n_step, query, query_words, allowed)
-                    limit = state.limits[query]
+                    _take_rows(
+                        k, limits, records, codes, row, row + n_step, query, query_words, allowed
+                    )
+                    limit = limits[query]
                     if limit == 0:
                         break
-            _take_rows(state, codes, whole, stop, query, query_words, allowed)
+            _take_rows(k, limits, records, codes, whole, stop, query, query_words, allowed)
 
 
 @compiled

@@ -105,7 +105,8 @@ def _distance(
     for i in range(x.shape[0]):
         total -= np.float64(q[i]) * np.float64(x[i])
     if kind == 2:
-        total = 1.0 + (total / norms if norms > 0 else 0.0)
+        # Rounded before the subtraction: what float32 vectors tell of a cosine near one.
+        return np.float32(1.0) + np.float32(total / norms if norms > 0 else 0.0)
     return np.float32(total)
 
 

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.kernels import direct, sliced
+from sghash.kernels import direct, sliced, tiles
 from sghash.kernels.compiling import announce
 from sghash.kernels.pieces import cut, run
 from sghash.kernels.selection import (
+    USED,
     Selection,
     new_selection,
     range_selection,
-    unpack_entries,
     write_sorted,
 )
 from sghash.kernels.staging import words_of
@@ -125,26 +125,26 @@ def _scanner(codes: Codes, query_codes: Codes, n_bits: int, mask: NDArray[np.boo
             width = (0,) * n_bytes
             announce(direct.scan_vectors, "Hamming search")
             return lambda state, first, last: direct.scan_vectors(
-                state, width, codes, first, last, query_words, allowed
+                *state, width, codes, first, last, query_words, allowed
             )
         announce(direct.scan_rows, "Hamming search")
         return lambda state, first, last: direct.scan_rows(
-            state, codes, first, last, query_words, allowed
+            *state, codes, first, last, query_words, allowed
         )
     offsets = sliced.pattern_offsets(query_words)
     n_planes = n_bits.bit_length()
     bias = sliced.bias_planes(n_bits, n_planes)
     planes = (0,) * n_planes
     if n_words <= sliced.MAX_WORDS:
-        n_groups = -(-8 * n_bytes // sliced.GROUP_BITS) if n_words == 1 else 0
-        shape = (0,) * (n_groups or sliced.GROUPS_PER_WORD * n_words)
+        n_groups = -(-8 * n_bytes // tiles.GROUP_BITS) if n_words == 1 else 0
+        shape = (0,) * (n_groups or tiles.GROUPS_PER_WORD * n_words)
         announce(sliced.scan_short, "Hamming search")
         return lambda state, first, last: sliced.scan_short(
-            state, shape, planes, codes, first, last, query_words, offsets, bias, allowed
+            *state, shape, planes, codes, first, last, query_words, offsets, bias, allowed
         )
     announce(sliced.scan_long, "Hamming search")
     return lambda state, first, last: sliced.scan_long(
-        state, (*planes, 0), codes, first, last, query_words, offsets, bias, allowed
+        *state, (*planes, 0), codes, first, last, query_words, offsets, bias, allowed
     )
 
 
@@ -166,7 +166,8 @@ def _search_part(
         queries = query_codes[first : first + group]
         state = new_selection(len(queries), k_here, n_bits, stop - start)
         _scan_all(_scanner(codes, queries, n_bits, mask), state, len(queries), rows, stopped)
-        write_sorted(state, k, out.distances[first : first + group], out.ids[first : first + group])
+        part = slice(first, first + group)
+        write_sorted(state.records, k, out.distances[part], out.ids[part])
 
 
 def _range_part(
@@ -183,12 +184,10 @@ def _range_part(
     n_rows = min(RANGE_ROWS, max(1, n))
     state = range_selection(len(query_codes), radius, n_bits, n_rows)
     for start in range(0, n, n_rows):
-        state.used[:] = 0
+        state.records[:, USED] = 0
         _scan_all(scan, state, len(query_codes), (start, min(start + n_rows, n)), stopped)
         for i, piece in enumerate(pieces):
-            used = int(state.used[i])
-            if used:
-                piece.append(unpack_entries(state.entries[i, :used]))
+            piece.append(state.entries(i))
     answers = []
     for piece in pieces:
         distances = np.concatenate([np.empty(0, np.int32), *(d for d, _ in piece)])

@@ -23,6 +23,8 @@ def run(jobs: Sequence[Job], *, single_blas: bool = False) -> None:
     With `single_blas`, matrix products inside the jobs use one thread each.
     """
     stopped = threading.Event()
+    if not jobs:
+        return
     if len(jobs) == 1:
         job, part = jobs[0]
         job(*part, stopped)

@@ -61,7 +61,7 @@ def vector_distances(vectors: Vectors, queries: Vectors, metric: str) -> NDArray
     """All distances (n_queries, n), computed in double precision, rounded to float32.
 
     "l2" is the squared Euclidean distance, "ip" the negative inner product, "cosine" one minus
-    the cosine (a zero vector has cosine 0 with everything).
+    the cosine, itself rounded to float32 (a zero vector has cosine 0 with everything).
     """
     x, q = vectors.astype(np.float64), queries.astype(np.float64)
     if metric == "l2":
@@ -70,7 +70,8 @@ def vector_distances(vectors: Vectors, queries: Vectors, metric: str) -> NDArray
         exact = -(q @ x.T)
         if metric == "cosine":
             norms = np.linalg.norm(q, axis=1)[:, None] * np.linalg.norm(x, axis=1)[None, :]
-            exact = 1 + np.divide(exact, norms, out=np.zeros_like(exact), where=norms > 0)
+            cosine = np.divide(exact, norms, out=np.zeros_like(exact), where=norms > 0)
+            return np.float32(1) + cosine.astype(np.float32)
     return exact.astype(np.float32)
 
 

@@ -16,7 +16,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from sghash.kernels.compiling import compiled, inlined
+from sghash.kernels.compiling import compiled
 from sghash.kernels.lanes import (
     ADDRESS,
     LANES,
@@ -34,14 +34,17 @@ from sghash.kernels.lanes import (
 )
 from sghash.kernels.selection import accept
 from sghash.kernels.staging import stage_tile
+from sghash.kernels.tiles import (
+    ENTRY_BYTES,
+    GROUP_BITS,
+    GROUPS_PER_WORD,
+    PATTERNS,
+    TILE_ROWS,
+    WORD_TABLE_BYTES,
+    build_tables,
+)
 
-TILE_ROWS = 64 * LANES
-GROUP_BITS = 3
-GROUPS_PER_WORD = 22  # 21 groups of three bits and one single bit
-PATTERNS = 8
 MAX_WORDS = 4  # longer codes add up word by word
-ENTRY_BYTES = 2 * VECTOR_BYTES
-WORD_TABLE_BYTES = GROUPS_PER_WORD * PATTERNS * ENTRY_BYTES
 # Enough 64-bit numbers to find a 64-byte boundary inside a scratch array.
 _ALIGN = 8
 
@@ -167,118 +170,36 @@ def _store_inverted(typing_context: Any, source: Any, out: Any) -> Any:
     return types.void(ADDRESS, ADDRESS), emit
 
 
-@intrinsic
-def _swap_bits(typing_context: Any, first: Any, second: Any, shift: Any, mask: Any) -> Any:
-    """One step of a 64 x 64 bit transpose in every lane: exchange blocks of two vectors."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first, second, shift, mask = arguments
-        a, b = load(builder, first), load(builder, second)
-        by, keep = splat(builder, shift), splat(builder, mask)
-        moved = builder.and_(builder.xor(builder.lshr(a, by), b), keep)
-        store(builder, builder.xor(a, builder.shl(moved, by)), first)
-        store(builder, builder.xor(b, moved), second)
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, ADDRESS, types.uint64, types.uint64), emit
-
-
-@intrinsic
-def _fill_group(typing_context: Any, planes: Any, table: Any) -> Any:
-    """Write a group's table: mismatches of three bit planes with each of the eight patterns."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        planes, table = arguments
-        a, b, c = (load(builder, planes, i * VECTOR_BYTES) for i in range(3))
-        for pattern in range(PATTERNS):
-            x, y, z = (
-                builder.xor(plane, ones()) if pattern >> i & 1 else plane
-                for i, plane in enumerate((a, b, c))
-            )
-            differ = builder.xor(x, y)
-            carry = builder.or_(builder.and_(differ, z), builder.and_(x, y))
-            store(builder, builder.xor(differ, z), table, pattern * ENTRY_BYTES)
-            store(builder, carry, table, pattern * ENTRY_BYTES + VECTOR_BYTES)
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, ADDRESS), emit
-
-
 @compiled
-def _transpose(base: int) -> None:
-    """Transpose 64 vectors at `base` in place: vector b becomes bit b of every code."""
-    width = 32
-    mask = np.uint64(0x00000000FFFFFFFF)
-    while width:
-        k = 0
-        while k < 64:
-            _swap_bits(
-                base + k * VECTOR_BYTES,
-                base + (k + width) * VECTOR_BYTES,
-                np.uint64(width),
-                mask,
-            )
-            k = (k + width + 1) & ~width
-        width >>= 1
-        mask ^= mask << np.uint64(width)
-
-
-@compiled
-def _build_tables(words: NDArray[np.uint64], planes: int, tables: int, n_groups: int) -> None:
-    """Transpose each staged word into `planes` and fill its group tables."""
-    n_words = words.shape[0]
-    for word in range(n_words):
-        _copy_words(words, word, planes)
-        _transpose(planes)
-        table = tables + word * WORD_TABLE_BYTES
-        for group in range(n_groups):
-            _fill_group(
-                planes + group * GROUP_BITS * VECTOR_BYTES,
-                table + group * PATTERNS * ENTRY_BYTES,
-            )
-
-
-@intrinsic
-def _copy_vector(typing_context: Any, source: Any, target: Any) -> Any:
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        store(builder, load(builder, arguments[0]), arguments[1])
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, ADDRESS), emit
-
-
-@compiled
-def _copy_words(words: NDArray[np.uint64], word: int, planes: int) -> None:
-    source = words.ctypes.data + word * TILE_ROWS * 8
-    for i in range(64):
-        _copy_vector(source + i * VECTOR_BYTES, planes + i * VECTOR_BYTES)
-
-
-@inlined
 def _take(
-    state: Any,
+    k: int,
+    limits: NDArray[np.int64],
+    records: NDArray[np.int64],
     query: int,
     query_words: NDArray[np.uint64],
     words: NDArray[np.uint64],
+    lanes: int,
     mask: NDArray[np.uint64],
     start: int,
     stop: int,
     allowed: NDArray[np.bool_],
 ) -> None:
-    """Accept the codes marked in `mask`, in rising order of rows."""
-    for lane in range(LANES):
+    """Accept the codes marked in `mask`, in rising order of rows; `lanes` has a bit per lane."""
+    n_words = words.shape[0]
+    while lanes:
+        lane = trailing_zeros(np.uint64(lanes))
+        lanes &= lanes - 1
         flags = mask[lane]
         while flags:
             place = trailing_zeros(flags)
             flags &= flags - np.uint64(1)
             row = start + lane * 64 + place
-            if row >= stop or (allowed.shape[0] and not allowed[row]):
-                continue
             distance = 0
-            for word in range(words.shape[0]):
+            for word in range(n_words):
                 distance += popcount(query_words[query, word] ^ words[word, place * LANES + lane])
-            if distance < state.limits[query]:
-                accept(state, query, row, distance)
+            inside = row < stop and (allowed.shape[0] == 0 or allowed[row])
+            if inside and distance < limits[query]:
+                accept(limits, records, k, query, row, distance)
 
 
 def pattern_offsets(query_words: NDArray[np.uint64]) -> NDArray[np.uint32]:
@@ -299,7 +220,9 @@ def bias_planes(n_bits: int, n_planes: int) -> NDArray[np.uint64]:
 
 @compiled
 def scan_short(
-    state: Any,
+    k: int,
+    limits: NDArray[np.int64],
+    records: NDArray[np.int64],
     groups: Any,
     planes_of_sum: Any,
     codes: NDArray[np.uint8],
@@ -322,23 +245,30 @@ def scan_short(
     for start in range(first, last, TILE_ROWS):
         stop = min(start + TILE_ROWS, last)
         stage_tile(codes, start, stop, words)
-        _build_tables(words, planes, tables, n_groups)
+        build_tables(words, planes, tables, n_groups)
         for query in range(query_words.shape[0]):
-            limit = state.limits[query]
-            if limit and _below(
+            limit = limits[query]
+            if not limit:
+                continue
+            lanes = _below(
                 groups,
                 planes_of_sum,
                 tables,
                 offsets.ctypes.data + query * n_words * GROUPS_PER_WORD * 4,
                 bias.ctypes.data + limit * bias.shape[1] * 8,
                 mask.ctypes.data,
-            ):
-                _take(state, query, query_words, words, mask, start, stop, allowed)
+            )
+            if lanes:
+                _take(
+                    k, limits, records, query, query_words, words, lanes, mask, start, stop, allowed
+                )
 
 
 @compiled
 def scan_long(
-    state: Any,
+    k: int,
+    limits: NDArray[np.int64],
+    records: NDArray[np.int64],
     planes_of_sum: Any,
     codes: NDArray[np.uint8],
     first: int,
@@ -361,9 +291,9 @@ def scan_long(
     for start in range(first, last, TILE_ROWS):
         stop = min(start + TILE_ROWS, last)
         stage_tile(codes, start, stop, words)
-        _build_tables(words, planes, tables, GROUPS_PER_WORD)
+        build_tables(words, planes, tables, GROUPS_PER_WORD)
         for query in range(query_words.shape[0]):
-            limit = state.limits[query]
+            limit = limits[query]
             if not limit:
                 continue
             _set_planes(planes_of_sum, bias.ctypes.data + limit * bias.shape[1] * 8, sums)
@@ -380,4 +310,6 @@ def scan_long(
                     break
             if alive:
                 _store_inverted(sums + (n_planes - 1) * VECTOR_BYTES, mask.ctypes.data)
-                _take(state, query, query_words, words, mask, start, stop, allowed)
+                _take(
+                    k, limits, records, query, query_words, words, alive, mask, start, stop, allowed
+                )
