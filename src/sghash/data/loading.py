@@ -119,8 +119,7 @@ def _where_to_put(name: str, variant: Variant, reason: str) -> str:
 
 def _load_npz(entry: Entry, paths: list[Path]) -> dict[str, Any]:
     (path,) = paths
-    with np.load(path, allow_pickle=False) as archive:
-        keys = set(archive.files)
+    keys = npz.read_keys(path)
     parts: dict[str, Any] = {
         "base": open_vectors(path, key="base"),
         "queries": open_vectors(path, key="query"),

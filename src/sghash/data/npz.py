@@ -39,10 +39,15 @@ def open_source(path: Path, *, key: str | None) -> RowSource:
     return StreamedRows(path, opened, header.size, shape, header.dtype)
 
 
+def read_keys(path: Path) -> set[str]:
+    """Names of the arrays in the archive."""
+    return set(_members(path))
+
+
 def read_array(path: Path, key: str) -> NDArray[Any]:
     """Load the whole array `key` (labels, offsets, text), refusing Python objects."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             array = archive[key]
     except KeyError as error:
         raise bad_file(path, 0, expected=f"an array {key!r}", found="none of that name") from error

@@ -1,0 +1,62 @@
+"""Where a result comes from: versions, revision of the source, machine."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import sghash
+from sghash.validation import available_cores
+
+_PACKAGES = ("numpy", "numba", "scikit-learn", "scipy")
+
+
+@functools.cache
+def provenance() -> dict[str, Any]:
+    """What every row says of its origin."""
+    versions = {"python": platform.python_version(), "sghash": sghash.__version__}
+    versions |= {name: importlib.metadata.version(name) for name in _PACKAGES}
+    machine = {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "cores": available_cores(),
+    }
+    return {"versions": versions, "revision": revision(), "machine": machine}
+
+
+def revision() -> str | None:
+    """The commit of the checkout that this runs from, "-dirty" if it was changed, or None."""
+    package = Path(sghash.__file__).resolve().parent
+    checkout = package.parent.parent
+    # An installed package may lie inside somebody else's repository: that commit says nothing.
+    if package.parent.name != "src" or not (checkout / ".git").exists():
+        return None
+    command = [
+        "git",
+        "-C",
+        str(checkout),
+        "describe",
+        "--always",
+        "--abbrev=40",
+        "--dirty",
+        "--exclude=*",
+    ]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return told.stdout.strip() or None
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as stream:
+            names = [line.split(":", 1)[1].strip() for line in stream if "model name" in line]
+    except OSError:
+        names = []
+    return names[0] if names else platform.processor()

@@ -1,0 +1,233 @@
+"""A run: fit one model on one data set with one seed, encode, search, measure; then many of them.
+
+Each run becomes a row as soon as it is finished. A row has a key made of everything that determines
+its values, so runs whose rows are there already are not done again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sghash.bits import unpack_bits
+from sghash.errors import InvalidInput
+from sghash.evaluation import metrics
+from sghash.evaluation.bench import Bench
+from sghash.evaluation.provenance import provenance
+from sghash.evaluation.rows import append_row, read_rows
+from sghash.evaluation.ties import boundary_of, true_code_distances
+from sghash.kernels import hamming_neighbors
+from sghash.models import MODELS, model_class
+from sghash.models.base import BinaryHasher
+from sghash.neighbors import Neighbors
+from sghash.validation import Codes, check_n_bits
+
+# Counts up when the meaning of a value changes: older rows are then measured again.
+PROTOCOL = 1
+
+
+class Run(NamedTuple):
+    """One model with one length and one seed; `options` go to its constructor.
+
+    `model` is a name in `MODELS`, or a name and a preset of that class, as in "SGH.paper".
+    """
+
+    model: str
+    n_bits: int
+    seed: int
+    options: Mapping[str, Any] = {}
+
+
+class RunProgress(NamedTuple):
+    """What a callback receives before each run and at the end."""
+
+    done: int
+    total: int
+    following: str
+    seconds: float
+    seconds_left: float | None
+
+
+def build_model(run: Run, metric: str) -> BinaryHasher:
+    """The unfitted model of a run; a model that has an option `metric` is told the data's."""
+    name, _, preset = run.model.partition(".")
+    if name not in MODELS:
+        listed = ", ".join(sorted(MODELS))
+        raise InvalidInput(f"there is no model {run.model!r}: choose one of {listed}")
+    cls = model_class(name)
+    known = cls().get_params(deep=False)
+    options = {"n_bits": check_n_bits(run.n_bits), **run.options}
+    if "random_state" in known:
+        options.setdefault("random_state", run.seed)
+    if "metric" in known:
+        options.setdefault("metric", metric)
+    make = cls
+    if preset:
+        make = None if preset.startswith("_") else getattr(cls, preset, None)
+        if make is None:
+            raise InvalidInput(f"the model {name} has no preset {preset!r}: leave it out")
+    try:
+        model: BinaryHasher = make(**options)
+    except TypeError as error:
+        raise InvalidInput(
+            f"{run.model} does not take these options ({error}): it has {', '.join(sorted(known))}"
+        ) from error
+    return model
+
+
+def run_once(run: Run, bench: Bench) -> dict[str, Any]:
+    """Fit, encode, search and measure; returns the row of the run."""
+    model = build_model(run, bench.data.metric)
+    values: dict[str, float] = {}
+    with _clock(values, "train_seconds"):
+        model.fit(bench.base)
+    with _clock(values, "encode_seconds"):
+        codes = model.encode(bench.base)
+    query_codes = model.encode(bench.queries)
+    found = _search(bench, codes, query_codes, run.n_bits, values)
+    values |= _retrieval(bench, found, codes, query_codes)
+    values |= _code_values(bench, model, codes, query_codes)
+    return {
+        "key": key_of(run, bench),
+        "dataset": bench.data.name,
+        "checksum": bench.data.checksum,
+        "metric": bench.data.metric,
+        "n_vectors": bench.base.shape[0],
+        "width": bench.base.shape[1],
+        "n_queries": len(bench.queries),
+        "model": run.model,
+        "n_bits": run.n_bits,
+        "seed": run.seed,
+        "asked": _plain(run.options),
+        "options": _plain(model.get_params(deep=False)),
+        "k": bench.k,
+        "depths": list(bench.depths),
+        "threads": bench.threads,
+        "values": values,
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        **provenance(),
+    }
+
+
+def key_of(run: Run, bench: Bench) -> str:
+    """SHA-256 of all that determines the values of a row, except time and code."""
+    parts = {
+        "protocol": PROTOCOL,
+        "data": bench.data.checksum,
+        "run": [run.model, run.n_bits, run.seed, _plain(run.options)],
+        "measured": [bench.k, list(bench.depths)],
+    }
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def run_all(
+    runs: Sequence[Run],
+    bench: Bench,
+    *,
+    rows: Path | None = None,
+    progress: Callable[[RunProgress], None] | None = None,
+) -> list[dict[str, Any]]:
+    """The rows of all `runs`, in their order; those in the file `rows` are not done again.
+
+    New rows are appended to the file one by one, so an interrupted call can be repeated.
+    """
+    known = {row["key"]: row for row in read_rows(rows)} if rows is not None else {}
+    keys = [key_of(run, bench) for run in runs]
+    missing = [(run, key) for run, key in zip(runs, keys, strict=True) if key not in known]
+    start = time.perf_counter()
+    for done, (run, key) in enumerate(missing):
+        _tell(
+            progress, done, len(missing), start, f"{run.model} {run.n_bits} bits, seed {run.seed}"
+        )
+        row = run_once(run, bench)
+        if rows is not None:
+            append_row(rows, row)
+        known[key] = row
+    _tell(progress, len(missing), len(missing), start, "")
+    return [known[key] for key in keys]
+
+
+def _tell(
+    progress: Callable[[RunProgress], None] | None, done: int, total: int, start: float, what: str
+) -> None:
+    if progress is not None:
+        seconds = time.perf_counter() - start
+        left = seconds / done * (total - done) if done else None
+        progress(RunProgress(done, total, what, seconds, left))
+
+
+class _clock:
+    """Put the wall clock seconds of a block into `values[name]`."""
+
+    def __init__(self, values: dict[str, float], name: str) -> None:
+        self.values, self.name = values, name
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *exception: object) -> None:
+        self.values[self.name] = time.perf_counter() - self.start
+
+
+def _search(
+    bench: Bench, codes: Codes, query_codes: Codes, n_bits: int, values: dict[str, float]
+) -> Neighbors:
+    depth = bench.depths[-1]
+    # Once for nothing on a few rows: the first call compiles.
+    hamming_neighbors(codes[:64], query_codes[:2], 1, n_bits=n_bits, threads=bench.threads)
+    with _clock(values, "search_seconds"):
+        found = hamming_neighbors(codes, query_codes, depth, n_bits=n_bits, threads=bench.threads)
+    values["queries_per_second"] = metrics.queries_per_second(
+        len(query_codes), values["search_seconds"]
+    )
+    return found
+
+
+def _retrieval(
+    bench: Bench, found: Neighbors, codes: Codes, query_codes: Codes
+) -> dict[str, float]:
+    k, truth = bench.k, bench.truth
+    true_distances = true_code_distances(truth, codes, query_codes)
+    values = {}
+    for n in bench.depths:
+        values[f"recall{k}@{n}"] = metrics.recall(truth.ids, found.ids, k=k, n=n)
+        values[f"precision{k}@{n}"] = metrics.precision(truth.ids, found.ids, k=k, n=n)
+        edge = boundary_of(found, codes, query_codes, n)
+        values[f"expected_recall{k}@{n}"] = metrics.expected_recall(
+            truth, true_distances, edge.distance, edge.n_nearer, edge.n_tied, k=k, n=n
+        )
+    n = bench.depths[-1]
+    values[f"average_precision{k}@{n}"] = metrics.average_precision(truth.ids, found.ids, k=k, n=n)
+    labels, query_labels = bench.data.base_labels, bench.data.query_labels
+    if labels is not None and query_labels is not None:
+        values[f"label_average_precision@{n}"] = metrics.label_average_precision(
+            labels, query_labels, found.ids, n=n
+        )
+    return values
+
+
+def _code_values(
+    bench: Bench, model: BinaryHasher, codes: Codes, query_codes: Codes
+) -> dict[str, float]:
+    """What the codes are worth by themselves; decoding is measured on the queries, unseen rows."""
+    values = {
+        "bytes_per_vector": metrics.bytes_per_vector(codes),
+        "bits_in_use": metrics.bits_in_use(unpack_bits(codes, model.n_bits)),
+    }
+    if type(model)._decode is not BinaryHasher._decode:
+        decoded = model.decode(query_codes)
+        bits = unpack_bits(query_codes, model.n_bits)
+        for name in ("reconstruction_error", "unexplained_variance"):
+            values[name] = metrics.METRICS[name].measure(bench.queries, decoded)
+        values["description_length"] = metrics.description_length(bits, bench.queries, decoded)
+    return values
+
+
+def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON can hold them; what it cannot is written as text."""
+    return json.loads(json.dumps(dict(options), default=repr))  # type: ignore[no-any-return]

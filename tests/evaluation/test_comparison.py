@@ -1,0 +1,155 @@
+"""`evaluate`: a table for any vectors, and the shortest code that reaches the wanted recall."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sghash.data import convert
+from sghash.data.builtin import clusters
+from sghash.data.sources import ArraySource
+from sghash.errors import InvalidInput
+from sghash.evaluation import evaluate, hold_out, read_rows
+from sghash.evaluation.comparison import _shorten
+from sghash.evaluation.holdout import WithoutRows
+
+SMALL = {"models": ("LSH",), "n_bits": (8, 32), "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def vectors() -> np.ndarray:
+    return np.asarray(clusters(n_vectors=800, width=16, n_queries=1).base)
+
+
+def test_a_table_for_any_vectors(vectors: np.ndarray, tmp_path: Path) -> None:
+    found = evaluate(vectors, models=("LSH", "LSH( center=False )"), n_bits=(32, 8), threads=1)
+    assert [(r["model"], r["n_bits"]) for r in found.records()][:2] == [("LSH", 8), ("LSH", 32)]
+    assert "LSH(center=False)" in found.shortest
+    first = found.rows[0]
+    # 80 of 800 were set aside; depths end where the vectors end.
+    assert (first["n_vectors"], first["n_queries"], first["depths"]) == (720, 80, [10, 100])
+    assert json.loads(json.dumps(found.records())) == found.records()
+    text = found.text()
+    heading = " ".join(text.splitlines()[0].split())
+    assert heading == "model bits bytes recall10@10 recall10@100 train s encode/s queries/s"
+    assert "RecallK@N: the fraction" in text and "(64 bytes as float32)" in text
+    assert found.text(markdown=True).startswith("| model")
+
+
+def test_files_and_arrays_give_the_same(vectors: np.ndarray, tmp_path: Path) -> None:
+    source = convert(vectors, tmp_path / "v.fbin")
+    one = evaluate(vectors, wanted_recall=2.0, **SMALL)
+    two = evaluate(source, wanted_recall=2.0, **SMALL)
+    assert [row["key"] for row in one.rows] == [row["key"] for row in two.rows]
+    assert [row["values"]["recall10@10"] for row in one.rows] == [
+        row["values"]["recall10@10"] for row in two.rows
+    ]
+
+
+def test_queries_of_ones_own(vectors: np.ndarray, tmp_path: Path) -> None:
+    found = evaluate(vectors[:700], vectors[700:], depths=(5,), k=3, metric="cosine", **SMALL)
+    assert found.rows[0]["n_queries"] == 100 and found.rows[0]["metric"] == "cosine"
+    assert found.wanted == ("recall3@100", 0.9) and found.rows[0]["depths"] == [5, 100]
+    source = convert(vectors[700:], tmp_path / "q.npy")
+    same = evaluate(ArraySource(vectors[:700]), source, depths=(5,), k=3, metric="cosine", **SMALL)
+    assert same.rows[0]["key"] == found.rows[0]["key"]
+    with pytest.raises(InvalidInput, match="columns"):
+        evaluate(vectors, vectors[:, :3], **SMALL)
+
+
+def test_a_data_set_brings_queries_and_metric() -> None:
+    data = clusters(n_vectors=300, width=8, n_queries=20)
+    found = evaluate(data, **SMALL)
+    assert found.rows[0]["dataset"] == "clusters" and found.rows[0]["n_queries"] == 20
+    with pytest.raises(InvalidInput, match="own queries"):
+        evaluate(data, np.ones((2, 8)), **SMALL)
+
+
+def test_rows_are_kept_and_not_measured_again(vectors: np.ndarray, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    first = evaluate(vectors, rows=path, seeds=(0, 1), wanted_recall=0.5, **SMALL)
+    n_rows = len(read_rows(path))
+    seen: list[int] = []
+    second = evaluate(
+        vectors,
+        rows=path,
+        seeds=(0, 1),
+        wanted_recall=0.5,
+        progress=lambda step: seen.append(step.total),
+        **SMALL,
+    )
+    assert set(seen) == {0} and len(read_rows(path)) == n_rows
+    assert second.shortest == first.shortest and second.text() == first.text()
+    assert "±" in first.text()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "needed"), [((8, 64), 41), ((64,), 41), ((8, 64), 8), ((8,), 9)]
+)
+def test_the_shortest_code_is_found_by_halving(lengths: tuple[int, ...], needed: int) -> None:
+    tried: list[int] = []
+
+    def run(texts: list[str], n_bits: list[int]) -> list[dict]:
+        tried.extend(n_bits)
+        return [
+            {
+                **dict.fromkeys(("dataset", "checksum", "metric", "k"), "same"),
+                "model": texts[0],
+                "asked": {},
+                "n_bits": length,
+                "seed": 0,
+                "values": {"recall": float(length >= needed)},
+            }
+            for length in n_bits
+        ]
+
+    rows = run(["LSH"], list(lengths))
+    best, more = _shorten("LSH", rows, "recall", 0.9, run)
+    if max(lengths) < needed:
+        assert best is None and not more
+    else:
+        assert best == -(-needed // 8) * 8
+        assert len(tried) == len(set(tried)) and all(length % 8 == 0 for length in tried)
+        assert len(more) <= 3
+
+
+def test_no_code_is_long_enough(vectors: np.ndarray) -> None:
+    found = evaluate(vectors, wanted_recall=1.5, **SMALL)
+    assert found.shortest == {"LSH": None}
+    assert "No code reaches recall10@100 of 1.5" in found.text()
+
+
+def test_nothing_to_do_is_refused(vectors: np.ndarray) -> None:
+    for changes in ({"models": ()}, {"n_bits": ()}, {"seeds": ()}):
+        with pytest.raises(InvalidInput, match="at least one"):
+            evaluate(vectors, **{**SMALL, **changes})
+    with pytest.raises(InvalidInput, match="metric"):
+        evaluate(vectors, metric="l1", **SMALL)
+
+
+def test_queries_are_taken_out(rng: np.random.Generator) -> None:
+    array = rng.standard_normal((50, 3))
+    base, queries = hold_out(array, 12, random_state=4)
+    assert base.shape == (38, 3) and queries.shape == (12, 3)
+    both = np.concatenate([np.asarray(base), queries])
+    assert np.array_equal(np.sort(both, axis=0), np.sort(array, axis=0))
+    source_base, source_queries = hold_out(ArraySource(array), 12, random_state=4)
+    assert np.array_equal(np.asarray(source_base), np.asarray(base))
+    assert np.array_equal(source_queries, queries)
+    for n_queries in (0, 26):
+        with pytest.raises(InvalidInput, match="between 1 and 25"):
+            hold_out(array, n_queries)
+
+
+@pytest.mark.parametrize("removed", [[0], [9], [0, 1, 2], [7, 8, 9], [2, 5, 6], list(range(9))])
+def test_every_range_without_some_rows(removed: list[int]) -> None:
+    array = np.arange(20.0).reshape(10, 2)
+    source = WithoutRows(ArraySource(array), np.array(removed))
+    expected = np.delete(array, removed, axis=0)
+    n = len(expected)
+    for start in range(n):
+        for stop in range(start, n + 1):
+            assert np.array_equal(source.read(start, stop), expected[start:stop])

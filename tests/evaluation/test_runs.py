@@ -1,0 +1,204 @@
+"""Runs become rows: complete, repeatable, resumed after any interruption."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sghash.data.builtin import clusters
+from sghash.errors import InvalidInput
+from sghash.evaluation import METRICS, Bench, Run, RunProgress, read_rows, run_all, run_once
+from sghash.evaluation import runs as runs_module
+from sghash.evaluation.runs import build_model
+from sghash.evaluation.specs import ModelSpec, format_model, parse_model
+
+RUNS = [Run("LSH", bits, seed) for bits in (8, 20) for seed in (0, 1)]
+TIMES = ("train_seconds", "encode_seconds", "search_seconds", "queries_per_second")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Bench:
+    data = clusters(n_vectors=600, width=12, n_queries=40, n_clusters=5)
+    return Bench(data, k=5, depths=(50, 5), threads=1)
+
+
+def lasting(row: dict) -> dict:
+    """A row without what may differ from run to run."""
+    values = {name: value for name, value in row["values"].items() if name not in TIMES}
+    return {**row, "values": values, "written": None, "format_version": None}
+
+
+def test_a_row_says_everything(bench: Bench) -> None:
+    row = run_once(Run("LSH", 20, 3, {"center": False}), bench)
+    assert json.loads(json.dumps(row)) == row
+    assert row["model"] == "LSH" and row["seed"] == 3 and row["n_bits"] == 20
+    assert row["options"] == {"n_bits": 20, "center": False, "random_state": 3}
+    assert row["asked"] == {"center": False}
+    assert row["checksum"] == bench.data.checksum and row["metric"] == "l2"
+    assert (row["n_vectors"], row["width"], row["n_queries"]) == (600, 12, 40)
+    assert row["k"] == 5 and row["depths"] == [5, 50]
+    assert {"python", "sghash", "numpy", "numba"} <= set(row["versions"])
+    assert "revision" in row and row["machine"]["cores"] >= 1
+    values = row["values"]
+    for name in ("recall5@5", "recall5@50", "expected_recall5@50", "average_precision5@50"):
+        assert 0 <= values[name] <= 1
+    assert values["recall5@5"] <= values["recall5@50"]
+    assert values["bytes_per_vector"] == 3 and 0 < values["bits_in_use"] <= 20
+    assert "label_average_precision@50" in values
+    assert "reconstruction_error" not in values, "LSH cannot decode"
+    named = {name.rstrip("0123456789@") for name in values} - set(TIMES)
+    assert named <= set(METRICS)
+
+
+def test_values_are_those_of_the_plain_computation(bench: Bench) -> None:
+    run = Run("LSH", 20, 0)
+    row = run_once(run, bench)
+    model = build_model(run, "l2").fit(bench.base)
+    base, queries = model.transform(bench.base), model.transform(bench.queries)
+    far = (base[None] != queries[:, None]).sum(axis=2)
+    retrieved = np.argsort(far, axis=1, kind="stable")[:, :50]
+    squared = ((bench.queries[:, None].astype(float) - bench.base[None]) ** 2).sum(axis=2)
+    true = np.argsort(squared, axis=1, kind="stable")[:, :5]
+    recall = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(retrieved, true, strict=True)])
+    assert row["values"]["recall5@50"] == pytest.approx(recall)
+
+
+def test_models_that_decode_are_measured_on_unseen_rows(bench: Bench) -> None:
+    row = run_once(Run("ITQ", 8, 0), bench)
+    model = build_model(Run("ITQ", 8, 0), "l2").fit(bench.base)
+    decoded = model.decode(model.encode(bench.queries))
+    error = ((bench.queries - decoded) ** 2).sum(axis=1).mean()
+    assert row["values"]["reconstruction_error"] == pytest.approx(error, rel=1e-5)
+    assert {"unexplained_variance", "description_length"} <= set(row["values"])
+
+
+def test_the_same_run_gives_the_same_values(bench: Bench) -> None:
+    assert lasting(run_once(RUNS[2], bench)) == lasting(run_once(RUNS[2], bench))
+    other = run_once(RUNS[3], bench)
+    assert lasting(other)["values"] != lasting(run_once(RUNS[2], bench))["values"]
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def test_an_interrupted_call_is_resumed(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    whole = run_all(RUNS, bench)
+
+    def stop(progress: RunProgress) -> None:
+        if progress.done == 2:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        run_all(RUNS, bench, rows=path, progress=stop)
+    assert len(read_rows(path)) == 2
+    # The power failed in the middle of writing a third row.
+    with open(path, "ab") as stream:
+        stream.write(b'{"format_version": 1, "key": "')
+    done = []
+    real = runs_module.run_once
+    monkeypatch.setattr(runs_module, "run_once", lambda *a: done.append(a[0]) or real(*a))
+    resumed = run_all(RUNS, bench, rows=path)
+    assert done == RUNS[2:]
+    assert [lasting(row) for row in resumed] == [lasting(row) for row in whole]
+    assert len(read_rows(path)) == 4
+    done.clear()
+    assert run_all(RUNS, bench, rows=path)[0]["key"] == whole[0]["key"]
+    assert done == []
+
+
+def test_other_data_options_or_depths_are_other_rows(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    run = Run("LSH", 8, 0)
+    other = clusters(n_vectors=600, width=12, n_queries=40, n_clusters=5, random_state=1)
+    run_all([run], bench, rows=path)
+    run_all([run._replace(options={"center": False})], bench, rows=path)
+    run_all([run], Bench(other, k=5, depths=(5, 50), threads=1), rows=path)
+    run_all([run], Bench(bench.data, k=5, depths=(5,), threads=1), rows=path)
+    run_all([run], Bench(bench.data, k=4, depths=(5, 50), threads=1), rows=path)
+    assert len({row["key"] for row in read_rows(path)}) == 5
+
+
+def test_progress_tells_the_time_left(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 1000, 10))
+    monkeypatch.setattr(runs_module.time, "perf_counter", lambda: float(next(now)))
+    monkeypatch.setattr(runs_module, "run_once", lambda run, bench: {"key": "x"})
+    seen: list[RunProgress] = []
+    run_all(RUNS, bench, progress=seen.append)
+    assert [step.done for step in seen] == [0, 1, 2, 3, 4]
+    assert all(step.total == 4 for step in seen)
+    assert seen[0].following == "LSH 8 bits, seed 0" and seen[0].seconds_left is None
+    # 20 seconds passed for one of four runs: three times as much is left.
+    assert seen[1].seconds == 20 and seen[1].seconds_left == 60
+    assert seen[-1].seconds_left == 0
+
+
+def test_models_are_built_as_asked() -> None:
+    assert build_model(Run("LSH", 9, 4), "ip").get_params() == {
+        "n_bits": 9,
+        "center": True,
+        "random_state": 4,
+    }
+    with pytest.raises(InvalidInput, match="no model 'Nothing'"):
+        build_model(Run("Nothing", 8, 0), "l2")
+    with pytest.raises(InvalidInput, match="no preset 'paper'"):
+        build_model(Run("LSH.paper", 8, 0), "l2")
+    with pytest.raises(InvalidInput, match="does not take these options"):
+        build_model(Run("LSH", 8, 0, {"depth": 3}), "l2")
+    with pytest.raises(InvalidInput, match="n_bits"):
+        build_model(Run("LSH", 0, 0), "l2")
+
+
+def test_models_that_know_metrics_are_told() -> None:
+    assert build_model(Run("SGH", 8, 0), "cosine").metric == "cosine"
+    paper = build_model(Run("SGH.paper", 8, 1), "ip")
+    assert paper.metric == "ip" and paper.random_state == 1 and paper.coding == "binary"
+
+
+@pytest.mark.parametrize(
+    ("text", "spec"),
+    [
+        ("LSH", ModelSpec("LSH", {})),
+        ("SGH.paper", ModelSpec("SGH.paper", {})),
+        ("LSH( center = False )", ModelSpec("LSH", {"center": False})),
+        ("SGH.paper(n_steps=10)", ModelSpec("SGH.paper", {"n_steps": 10})),
+        ("SGH(kl_weight=(1.0, 0.0))", ModelSpec("SGH", {"kl_weight": [1.0, 0.0]})),
+    ],
+)
+def test_models_as_text(text: str, spec: ModelSpec) -> None:
+    assert parse_model(text) == spec
+    assert parse_model(format_model(*spec)) == spec
+
+
+@pytest.mark.parametrize(
+    "text", ["", "LSH(", "LSH(1)", "LSH(**{})", "a.b.c", "LSH(x=open('f'))", "1 + 1", "f(x)(y)"]
+)
+def test_text_that_is_no_model(text: str) -> None:
+    with pytest.raises(InvalidInput, match="expected a model"):
+        parse_model(text)
+
+
+def test_depths_must_exist() -> None:
+    data = clusters(n_vectors=30, width=4, n_queries=3)
+    for depths in ((), (31,), (0,)):
+        with pytest.raises(InvalidInput, match="depths"):
+            Bench(data, depths=depths)
+
+
+def test_large_data_stays_in_its_source(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> None:
+    monkeypatch.setattr("sghash.evaluation.bench.MAX_BYTES", 100)
+
+    from dataclasses import replace
+
+    source = bench.data.base.rows(0)
+    outside = Bench(replace(bench.data, base=source), k=5, depths=(5, 50), threads=1)
+    assert outside.base is source
+    run = Run("LSH", 20, 0)
+    first, second = run_once(run, bench), run_once(run, outside)
+    assert first["key"] == second["key"] and lasting(first) == lasting(second)
