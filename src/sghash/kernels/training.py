@@ -126,17 +126,21 @@ def logit_gradient(
     kl_weight: float,
     scale: float,
     variance_sums: Any,
-    probability_sums: Any,
+    bias_gradient: Any,
+    prior_gradient: Any,
 ) -> None:
     """Turn r U^T (m, l) into `scale` times the objective's gradient by the logits, in place.
 
     D = linear * slope + quadratic_k * (1 - 2 above / step) as in `models.sgh.gradients`, with
-    `quadratic` (l,) zero for the estimators that leave that term out. Also adds up, by column,
-    the variances and the probabilities of the bits.
+    `quadratic` (l,) zero for the estimators that leave that term out. Also adds up the variances
+    of the bits by column, and fills the gradients (l,) by the encoder's bias and by the prior. The
+    prior stands in the divergence alone, so its optimum, and its gradient here, do not depend on
+    the divergence's weight.
     """
     n_rows, n_bits = slopes.shape
     variance_sums[:] = 0
-    probability_sums[:] = 0
+    bias_gradient[:] = 0
+    prior_gradient[:] = 0
     turn = np.float32(-1.0) if signed else np.float32(-2.0)
     offset = np.float32(0.0) if signed else np.float32(1.0)
     spread = np.float32(4.0) if signed else np.float32(1.0)
@@ -147,9 +151,13 @@ def logit_gradient(
             variance = p * (_ONE - p)
             change = by_slope * slopes[i, k] + quadratic[k] * (offset + turn * codes[i, k])
             change += weight * (logits[i, k] - prior_logits[k])
-            slopes[i, k] = by_row * variance * change
+            slope = by_row * variance * change
+            slopes[i, k] = slope
+            bias_gradient[k] += slope
             variance_sums[k] += spread * variance
-            probability_sums[k] += p
+            prior_gradient[k] -= by_row * p
+    for k in range(n_bits):
+        prior_gradient[k] += _sigmoid(prior_logits[k])
 
 
 @_fused

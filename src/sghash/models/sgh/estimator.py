@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from sghash.blocks import VectorSource, read_rows
 from sghash.errors import InvalidInput
 from sghash.models.base import Callback, is_source
+from sghash.models.blockwise import one_thread_each
 from sghash.models.sgh import fitting
 from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.options import AUTHORS_SCRIPT, FREE_OPTIONS, PAPER, check_options
@@ -191,7 +192,9 @@ class SGH(GenerativeHasher):
 
     def _fit(self, vectors: Any, y: ArrayLike | None) -> None:
         check_options(self)
-        self._trainer = fitting.fit(self, vectors)
+        # The products of a step are small: threads inside them wait longer than they work.
+        with one_thread_each():
+            self._trainer = fitting.fit(self, vectors)
 
     def partial_fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Go on learning from one more piece of vectors (n, d): one pass over it.
@@ -203,7 +206,8 @@ class SGH(GenerativeHasher):
         with self._unchanged_on_failure():
             is_first = not self.__sklearn_is_fitted__()
             vectors = self._training_vectors(X, reset=is_first)
-            self._trainer = fitting.partial_fit(self, vectors, is_first=is_first)
+            with one_thread_each():
+                self._trainer = fitting.partial_fit(self, vectors, is_first=is_first)
         return self
 
     def _training_vectors(self, X: ArrayLike | VectorSource, *, reset: bool = True) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.blocks import blocks_of
 from sghash.models.sgh.batches import Batches, make_batches
 from sghash.models.sgh.encoder import code_moments, divergence, sigmoid
 from sghash.models.sgh.generative import GaussianDecoder, code_values
@@ -15,7 +16,7 @@ from sghash.models.sgh.optimizer import iterate_probabilities, make_optimizer
 from sghash.models.sgh.options import make_schedule, make_terms
 from sghash.models.sgh.parameters import Parameters
 from sghash.models.sgh.scaling import Scaling
-from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, least_squares, make_start
+from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, LeastSquares, make_start
 from sghash.models.sgh.step import GaussianStep, effective_weights
 from sghash.models.sgh.terms import Terms
 from sghash.models.sgh.trainer import Patience, Trainer
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from sghash.models.sgh.estimator import SGH
 
 WATCHED_ROWS = 1000
-REFIT_ROWS = 100_000
+REFIT_ROWS = 65_536
 REFIT_BYTES = 1 << 28
+REFIT_BLOCK = 8192
 # Worse by this factor than both the start and no code at all: that is divergence, not bad luck.
 DIVERGED_FACTOR = 2.0
 
@@ -198,21 +200,23 @@ def decoder_of(parameters: Parameters) -> GaussianDecoder:
 
 def refit(model: SGH, trainer: Trainer, batches: Batches) -> None:
     """Fit the decoder to the final codes by least squares; noise and prior follow."""
-    parameters = trainer.parameters
-    width = parameters["decoder_bias"].size
+    parameters, width = trainer.parameters, trainer.parameters["decoder_bias"].size
     n_rows = min(REFIT_ROWS, max(1, REFIT_BYTES // (4 * width)))
-    scaled = trainer.scaling.apply(batches.take(n_rows, trainer.rng))
-    logits = scaled @ parameters["encoder_weights"] + parameters["encoder_bias"]
-    weights, bias = least_squares(code_values(logits > 0, model.coding), scaled)
+    rows = batches.take(n_rows, trainer.rng)
+    squares = LeastSquares(model.n_bits, width)
+    for _, block in blocks_of(rows, REFIT_BLOCK):
+        scaled = trainer.scaling.apply(block)
+        logits = scaled @ parameters["encoder_weights"] + parameters["encoder_bias"]
+        squares.add(code_values(logits > 0, model.coding), scaled)
     if "decoder_scale" in parameters:
         parameters["decoder_scale"][...] = 1
-    parameters["decoder_weights"][...] = weights
-    parameters["decoder_bias"][...] = bias
+    parameters["decoder_weights"][...], parameters["decoder_bias"][...] = squares.solve()
+    # The last block is enough for two averages.
     probabilities = sigmoid(logits)
     if model.noise == "learned":
         moments = code_moments(probabilities, model.coding)
-        squares = decoder_of(parameters).expected_squares(scaled, *moments)
-        noise = max(float(squares.mean(dtype=np.float64)) / width, NOISE_FLOOR)
+        errors = decoder_of(parameters).expected_squares(scaled, *moments)
+        noise = max(float(errors.mean(dtype=np.float64)) / width, NOISE_FLOOR)
         parameters["log_noise"][...] = np.log(noise)
     shares: NDArray[np.float64] = probabilities.mean(axis=0, dtype=np.float64).clip(1e-6, 1 - 1e-6)
     parameters["prior_logits"][...] = np.log(shares / (1 - shares))

@@ -74,7 +74,9 @@ def make_start(
     spread = scores.std(axis=0)
     spread[spread == 0] = 1
     codes = code_values(scores > 0, coding)
-    weights, bias = least_squares(codes, sample)
+    squares = LeastSquares(n_bits, sample.shape[1])
+    squares.add(codes, sample)
+    weights, bias = squares.solve()
     noise = float(np.square(sample - codes @ weights - bias, dtype=np.float64).mean())
     return Start(
         projection * np.float32(LOGIT_SPREAD) / spread,
@@ -129,15 +131,30 @@ def leading_axes(
     return axes * (np.ptp(sample, axis=0) > 0)[:, None]
 
 
-def least_squares(codes: Vectors, vectors: Vectors) -> tuple[Vectors, Vectors]:
-    """Decoder weights (n_bits, d) and bias (d,) of least squared error; unused bits get zero."""
-    code_mean = codes.mean(axis=0, dtype=np.float64)
-    vector_mean = vectors.mean(axis=0, dtype=np.float64)
-    gram = (codes.T @ codes).astype(np.float64) / len(codes) - np.outer(code_mean, code_mean)
-    cross = (codes.T @ vectors).astype(np.float64) / len(codes) - np.outer(code_mean, vector_mean)
-    weights = np.linalg.pinv(gram, rcond=1e-6, hermitian=True) @ cross
-    bias = vector_mean - code_mean @ weights
-    return weights.astype(np.float32), bias.astype(np.float32)
+class LeastSquares:
+    """Decoder of least squared error from codes to vectors, fed block by block."""
+
+    def __init__(self, n_bits: int, width: int) -> None:
+        self.n_rows = 0
+        self.gram, self.cross = np.zeros((n_bits, n_bits)), np.zeros((n_bits, width))
+        self.code_sum, self.vector_sum = np.zeros(n_bits), np.zeros(width)
+
+    def add(self, codes: Vectors, vectors: Vectors) -> None:
+        """Take codes h (m, n_bits) and the vectors (m, d), near zero mean, that they stand for."""
+        self.n_rows += len(codes)
+        self.gram += codes.T @ codes
+        self.cross += codes.T @ vectors
+        self.code_sum += codes.sum(axis=0, dtype=np.float64)
+        self.vector_sum += vectors.sum(axis=0, dtype=np.float64)
+
+    def solve(self) -> tuple[Vectors, Vectors]:
+        """Weights (n_bits, d) and bias (d,); bits that never change get weight zero."""
+        code_mean, vector_mean = self.code_sum / self.n_rows, self.vector_sum / self.n_rows
+        gram = self.gram / self.n_rows - np.outer(code_mean, code_mean)
+        cross = self.cross / self.n_rows - np.outer(code_mean, vector_mean)
+        weights = np.linalg.pinv(gram, rcond=1e-6, hermitian=True) @ cross
+        bias = vector_mean - code_mean @ weights
+        return weights.astype(np.float32), bias.astype(np.float32)
 
 
 def _semi_orthogonal(n_rows: int, n_columns: int, rng: np.random.Generator) -> Vectors:

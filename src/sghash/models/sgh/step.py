@@ -20,6 +20,9 @@ from sghash.models.sgh.start import NOISE_FLOOR
 from sghash.models.sgh.terms import Terms
 from sghash.validation import Vectors
 
+# At which h a step looks at the decoder, as `kernels.training` counts them.
+DRAW, MEAN, ROUND = 0, 1, 2
+
 
 class Step(Protocol):
     """Fills a gradient."""
@@ -50,7 +53,9 @@ class GaussianStep:
         self.estimator, self.signed = estimator, coding == "signed"
         self.step, self.learn_noise = code_step(coding), learn_noise
         self.terms = terms or Terms()
-        self._room: dict[str, Vectors] = {}
+        self._is_difference = estimator in ("distributional", "exact")
+        self._mode = {"exact": MEAN, "straight-through": ROUND}.get(estimator, DRAW)
+        self._room: _Workspace | None = None
 
     def gradient(
         self,
@@ -65,62 +70,57 @@ class GaussianStep:
 
         x = batch.vectors
         m, width = x.shape
-        weights, bias = parameters["encoder_weights"], parameters["encoder_bias"]
         u = effective_weights(parameters)
-        n_bits = weights.shape[1]
         noise = max(float(np.exp(parameters["log_noise"])), NOISE_FLOOR)
-        logits, p, h, slopes = (self._space(name, (m, n_bits)) for name in ("z", "p", "h", "g"))
-        r = self._space("r", (m, width))
-        sums, squares = self._space("sums", (width,)), self._space("squares", (width,))
-        spreads, means = self._space("spreads", (n_bits,)), self._space("means", (n_bits,))
+        room = self._workspace(m, width, len(u))
+        logits, p, h, r, slopes = room.logits, room.probabilities, room.codes, room.r, room.slopes
 
-        np.matmul(x, weights, out=logits)
+        np.matmul(x, parameters["encoder_weights"], out=logits)
         keys = rng.integers(1 << 32, size=2, dtype=np.uint32)
+        bias = parameters["encoder_bias"]
         kernels.draw_codes(logits, bias, self._mode, self.signed, keys, p, h)
         np.matmul(h, u, out=r)
-        kernels.finish_residual(r, parameters["decoder_bias"], x, sums, squares)
+        kernels.finish_residual(r, parameters["decoder_bias"], x, room.sums, room.squares)
         np.matmul(r, u.T, out=slopes)
         lengths = np.einsum("kj,kj->k", u, u)
         quadratic = lengths * np.float32(self.step**2 / (2 * noise) * self._is_difference)
         kernels.logit_gradient(
             slopes, logits, p, h, parameters["prior_logits"], self.step / noise, quadratic,
-            self.signed, kl_weight, 1 / m, spreads, means,
+            self.signed, kl_weight, 1 / m, room.spreads, out["encoder_bias"], out["prior_logits"],
         )  # fmt: skip
 
-        out.flat[:] = 0
         by_row = np.float32(1 / (m * noise))
-        by_decoder = self._space("u", u.shape)
-        np.matmul(h.T, r, out=by_decoder)
-        total = float(squares.sum(dtype=np.float64))
+        np.matmul(h.T, r, out=room.by_decoder)
+        total = float(room.squares.sum(dtype=np.float64))
         if self.estimator == "exact":
-            by_decoder += u * spreads[:, None]
-            total += float(spreads @ lengths)
-        by_decoder *= by_row
-        _put_decoder_gradient(parameters, by_decoder, out)
-        np.multiply(sums, by_row, out=out["decoder_bias"])
-        # The prior stands in the divergence alone, so its optimum is the same at any weight.
-        out["prior_logits"][...] = sigmoid(parameters["prior_logits"]) - means / np.float32(m)
-        if self.learn_noise:
-            out["log_noise"][...] = 0.5 * (width - total / (m * noise))
-        self.terms.finish(parameters, batch, logits, p, slopes, rng, out)
+            room.by_decoder[...] += u * room.spreads[:, None]
+            total += float(room.spreads @ lengths)
+        room.by_decoder[...] *= by_row
+        _put_decoder_gradient(parameters, room.by_decoder, out)
+        np.multiply(room.sums, by_row, out=out["decoder_bias"])
+        out["log_noise"][...] = 0.5 * (width - total / (m * noise)) * self.learn_noise
+        np.matmul(x.T, slopes, out=out["encoder_weights"])
+        self.terms.add(parameters, batch, logits, p, rng, out)
         return total / (2 * m * noise) + 0.5 * width * float(np.log(2 * np.pi * noise))
 
-    @property
-    def _mode(self) -> int:
-        from sghash.kernels import training as kernels
+    def _workspace(self, m: int, width: int, n_bits: int) -> _Workspace:
+        if self._room is None or self._room.r.shape != (m, width):
+            self._room = _Workspace(m, width, n_bits)
+        return self._room
 
-        modes = {"exact": kernels.MEAN, "straight-through": kernels.ROUND}
-        return modes.get(self.estimator, kernels.DRAW)
 
-    @property
-    def _is_difference(self) -> bool:
-        return self.estimator in ("distributional", "exact")
+class _Workspace:
+    """Room that is kept from step to step: fresh memory would cost more than the arithmetic."""
 
-    def _space(self, name: str, shape: tuple[int, ...]) -> Vectors:
-        """Room that is kept from step to step: fresh memory would cost more than the arithmetic."""
-        if name not in self._room or self._room[name].shape != shape:
-            self._room[name] = np.empty(shape, dtype=np.float32)
-        return self._room[name]
+    def __init__(self, m: int, width: int, n_bits: int) -> None:
+        def room(*shape: int) -> Vectors:
+            return np.empty(shape, dtype=np.float32)
+
+        self.logits, self.probabilities, self.codes, self.slopes = (
+            room(m, n_bits) for _ in range(4)
+        )
+        self.r, self.sums, self.squares = room(m, width), room(width), room(width)
+        self.spreads, self.by_decoder = room(n_bits), room(n_bits, width)
 
 
 def effective_weights(parameters: Mapping[str, Vectors]) -> Vectors:
@@ -188,9 +188,10 @@ class GeneralStep:
         )  # fmt: skip
         codes = codes_for(p, self.estimator, self.coding, np.random.default_rng(key))
         slopes = p * (1 - p) * (change + kl_weight * (logits - parameters["prior_logits"])) / len(x)
-        out.flat[:] = 0
         for name, value in self.decoder.parameter_gradients(parameters, x, codes).items():
             out[name][...] = value
         out["prior_logits"][...] = sigmoid(parameters["prior_logits"]) - p.mean(axis=0)
-        self.terms.finish(parameters, batch, logits, p, slopes, rng, out)
+        out["encoder_weights"][...] = x.T @ slopes
+        out["encoder_bias"][...] = slopes.sum(axis=0)
+        self.terms.add(parameters, batch, logits, p, rng, out)
         return -float(decoder.log_likelihood(x, codes).mean())

@@ -59,7 +59,7 @@ class Term(Protocol):
 
 
 class Terms:
-    """All extra terms of a training, and the end of every step: the encoder's gradient."""
+    """All extra terms of a training."""
 
     def __init__(self, terms: Sequence[Term] = (), scaling: Scaling | None = None) -> None:
         self.terms, self.scaling = tuple(terms), scaling
@@ -68,46 +68,46 @@ class Terms:
         """Starting values of all parameters that the terms learn."""
         return {name: v for term in self.terms for name, v in term.start_parameters().items()}
 
-    def finish(
+    def add(
         self,
         parameters: Parameters,
         batch: Batch,
         logits: Vectors,
         probabilities: Vectors,
-        slopes: Vectors,
         rng: np.random.Generator,
         out: Parameters,
-    ) -> None:
-        """Add the terms to `slopes` (m, n_bits), and carry the sum on to the encoder in `out`."""
-        extra: list[tuple[Vectors, Floats]] = []
+    ) -> float:
+        """Add the gradients of all terms to `out`, which holds the objective's; return their loss.
+
+        `logits` and `probabilities` (m, n_bits) are those of the batch.
+        """
+        loss = 0.0
         for term in self.terms:
+            for name in term.start_parameters():
+                out[name][...] = 0
             more = term.draw(rng)
-            further, extra_logits = None, None
+            if more is not None and self.scaling is not None:
+                more = self.scaling.apply(more)
+            further = None
             if more is not None:
-                further = more if self.scaling is None else self.scaling.apply(more)
-                extra_logits = further @ parameters["encoder_weights"] + parameters["encoder_bias"]
+                further = more @ parameters["encoder_weights"] + parameters["encoder_bias"]
             view = TermView(
                 batch.rows,
                 logits,
                 probabilities,
-                extra_logits,
-                None if extra_logits is None else sigmoid(extra_logits),
+                further,
+                None if further is None else sigmoid(further),
                 parameters,
             )
             answer = term.gradient(view)
-            if answer.logits is not None:
-                slopes += answer.logits
-            if further is not None and answer.extra_logits is not None:
-                extra.append((further, answer.extra_logits))
+            loss += answer.loss
             for name, value in answer.parameters.items():
                 out[name][...] += value
-        # Terms may have added gradients by the encoder itself: add to them.
-        room = batch.vectors.T @ slopes
-        out["encoder_weights"][...] += room
-        out["encoder_bias"][...] += slopes.sum(axis=0)
-        for further, gradient in extra:
-            out["encoder_weights"][...] += further.T @ gradient
-            out["encoder_bias"][...] += gradient.sum(axis=0)
+            for vectors, by_logits in ((batch.vectors, answer.logits), (more, answer.extra_logits)):
+                if vectors is not None and by_logits is not None:
+                    out["encoder_weights"][...] += vectors.T @ by_logits
+                    out["encoder_bias"][...] += by_logits.sum(axis=0)
+        return loss
 
 
 class _PlainTerm:
