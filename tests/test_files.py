@@ -1,0 +1,56 @@
+"""Writing survives failures: the old file or the new one, never half of one."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from sghash import StorageError
+from sghash.files import sha256_of, write_atomically
+
+
+def test_content_and_mode(tmp_path):
+    path = tmp_path / "file"
+    write_atomically(path, lambda stream: stream.write(b"abc"))
+    assert path.read_bytes() == b"abc"
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+    assert sha256_of(path).startswith("ba7816bf")
+
+
+@pytest.mark.parametrize("failing", ["fsync", "replace"])
+@pytest.mark.parametrize(("code", "words"), [(errno.ENOSPC, "disk is full"), (errno.EIO, "write")])
+def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch, failing, code, words):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def fail(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, failing, fail)
+    with pytest.raises(StorageError, match=words):
+        write_atomically(path, lambda stream: stream.write(b"new"))
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_folder_is_one_sentence(tmp_path):
+    with pytest.raises(StorageError, match="cannot write"):
+        write_atomically(tmp_path / "no" / "file", lambda stream: stream.write(b""))
+
+
+def test_a_full_disk_really(tmp_path):
+    """/dev/full answers every write with ENOSPC."""
+    if not os.path.exists("/dev/full"):
+        pytest.skip("this system has no /dev/full")
+
+    def write(stream):
+        with open("/dev/full", "wb", buffering=0) as full:
+            full.write(b"x")
+
+    with pytest.raises(StorageError, match="disk is full"):
+        write_atomically(tmp_path / "file", write)
+    assert list(tmp_path.iterdir()) == []
