@@ -46,6 +46,13 @@ LENGTHS = {
 }
 MOST_BYTES = 48 << 20
 
+MISLABELLED = [
+    (ending, other)
+    for ending in sorted(READERS)
+    for other in (".npy", ".npz", ".fvecs", ".u8bin", ".parquet", ".hdf5")
+    if READERS[ending] != READERS[other]
+]
+
 every_format = pytest.mark.parametrize("ending", sorted(READERS))
 
 
@@ -204,21 +211,17 @@ def test_a_truncated_file_is_refused(tmp_path: Path, ending: str, kept: float) -
     assert_refused(path)
 
 
-@every_format
+# The other formats allow bytes after their end.
+@pytest.mark.parametrize("ending", sorted(set(READERS) - {".npz", ".hdf5", ".h5"}))
 def test_a_file_with_more_than_it_announces_is_refused(tmp_path: Path, ending: str) -> None:
     path, _ = file_of(tmp_path, ending)
-    if ending in (".npz", ".hdf5", ".h5"):
-        pytest.skip("the format allows bytes after its end")
     with open(path, "ab") as stream:
         stream.write(gzip.compress(b"123") if ending.endswith(".gz") else b"123")
     assert_refused(path)
 
 
-@every_format
-@pytest.mark.parametrize("other", [".npy", ".npz", ".fvecs", ".u8bin", ".parquet", ".hdf5"])
+@pytest.mark.parametrize(("ending", "other"), MISLABELLED)
 def test_a_mislabelled_file_is_refused(tmp_path: Path, ending: str, other: str) -> None:
-    if READERS[ending] == READERS[other]:
-        pytest.skip("the same format")
     wrong, _ = file_of(tmp_path, other)
     path = tmp_path / f"named{ending}"
     path.write_bytes(wrong.read_bytes())

@@ -244,8 +244,15 @@ def test_cifar_archive(tmp_path: Path) -> None:
     assert parts["base_labels"][[0, 10_000, 49_999]].tolist() == [0, 1, 4]
     assert parts["query_labels"][0] == 5
     path.write_bytes(path.read_bytes()[:20_000])
-    with pytest.raises(BadFile, match="cifar-10-batches-bin"):
+    with pytest.raises(BadFile, match="byte"):
         read_cifar_archive(path)
+    for name, size in [("cifar-10-batches-bin/test_batch.bin", 5), ("other", 5)]:
+        with tarfile.open(path, "w:gz") as archive:
+            info = tarfile.TarInfo(name)
+            info.size = size
+            archive.addfile(info, io.BytesIO(bytes(size)))
+        with pytest.raises(BadFile, match=r"expected (30730000 bytes|the file)"):
+            read_cifar_archive(path)
 
 
 def test_packed_jpeg_files(tmp_path: Path) -> None:

@@ -17,14 +17,15 @@ from sghash.optional import require
 
 _SIDE, _CHANNELS = 32, 3
 _WIDTH = _SIDE * _SIDE * _CHANNELS
+_BATCH = 10_000
 _TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+_TEST = "test_batch.bin"
 
 
 def read_cifar_archive(path: Path) -> dict[str, Any]:
     """Base and queries with labels from `cifar-10-binary.tar.gz`; pixels channel by channel."""
-    records = {name: _member(path, f"cifar-10-batches-bin/{name}") for name in _batches()}
-    train = np.concatenate([records[name] for name in _TRAIN])
-    test = records["test_batch.bin"]
+    records = _read_batches(path)
+    train, test = np.concatenate([records[name] for name in _TRAIN]), records[_TEST]
     return {
         "base": ArraySource(train[:, 1:]),
         "queries": ArraySource(test[:, 1:]),
@@ -33,23 +34,29 @@ def read_cifar_archive(path: Path) -> dict[str, Any]:
     }
 
 
-def _batches() -> tuple[str, ...]:
-    return (*_TRAIN, "test_batch.bin")
-
-
-def _member(path: Path, name: str) -> NDArray[np.uint8]:
-    size = 10_000 * (1 + _WIDTH)
+def _read_batches(path: Path) -> dict[str, NDArray[np.uint8]]:
+    """The six files of records (a label and 3072 values each), in one pass over the archive."""
+    wanted = {f"cifar-10-batches-bin/{name}": name for name in (*_TRAIN, _TEST)}
+    size = _BATCH * (1 + _WIDTH)
+    found: dict[str, NDArray[np.uint8]] = {}
     try:
-        with tarfile.open(path, "r:gz") as archive:
-            member = archive.extractfile(name)
-            content = b"" if member is None else member.read(size + 1)
-    except (tarfile.TarError, KeyError, ValueError, *DAMAGE) as error:
-        expected = f"a tar archive with {name}"
-        raise bad_file(path, 0, expected=expected, found=f"damage ({error})") from error
-    if len(content) != size:
-        expected = f"{size} bytes in {name}"
-        raise bad_file(path, 0, expected=expected, found=str(len(content)))
-    return np.frombuffer(content, dtype=np.uint8).reshape(-1, 1 + _WIDTH)
+        with tarfile.open(path, "r|gz") as archive:
+            for info in archive:
+                if info.name not in wanted:
+                    continue
+                member = archive.extractfile(info)
+                content = b"" if member is None or info.size != size else member.read()
+                if len(content) != size:
+                    expected = f"{size} bytes in {info.name}"
+                    raise bad_file(path, info.offset_data, expected=expected, found=str(info.size))
+                records = np.frombuffer(content, dtype=np.uint8)
+                found[wanted[info.name]] = records.reshape(_BATCH, 1 + _WIDTH)
+    except (tarfile.TarError, *DAMAGE) as error:
+        raise bad_file(path, 0, expected="a tar archive", found=f"damage ({error})") from error
+    missing = sorted(set(wanted.values()) - set(found))
+    if missing:
+        raise bad_file(path, 0, expected=f"the file {missing[0]}", found="an archive without it")
+    return found
 
 
 class JpegRows(RowSource):
