@@ -4,6 +4,7 @@
     python benchmarks/recall_table.py --quick              # built-in data, one minute, for a look
     python benchmarks/recall_table.py --datasets mnist --models SGH "LSH(center=False)" --bits 64
     python benchmarks/recall_table.py --table-only         # only print what the rows file holds
+    python benchmarks/recall_table.py --table-only --expected   # with ties broken at random
 
 Every run is appended to the rows file when it is finished: interrupt at any time and call again.
 Data sets are looked for in the folder SGHASH_DATA. Models learn from the vectors that are
@@ -53,7 +54,7 @@ def main() -> None:
     rows = [row for row in read_rows(options.rows) if is_wanted(row, options)]
     if not rows:
         sys.exit(f"{options.rows} holds no rows of these data sets, models and lengths yet")
-    print(report(rows, options.datasets))
+    print(report(rows, options.datasets, "expected_recall" if options.expected else "recall"))
 
 
 def read_options() -> argparse.Namespace:
@@ -64,6 +65,9 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=5, help="how many seeds, counted from 0")
     parser.add_argument("--rows", type=Path, default=Path("build/recall_table.jsonl"))
     parser.add_argument("--threads", type=int, help="for searching (default: all cores)")
+    parser.add_argument(
+        "--expected", action="store_true", help="print the recall expected if ties fell at random"
+    )
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--table-only", action="store_true")
     return parser.parse_args()
@@ -116,9 +120,9 @@ def is_wanted(row: dict[str, Any], options: argparse.Namespace) -> bool:
     )
 
 
-def report(rows: list[dict[str, Any]], datasets: list[str]) -> str:
+def report(rows: list[dict[str, Any]], datasets: list[str], measured: str) -> str:
     """One Markdown table per data set, then what was measured and with what."""
-    names = [f"recall{rows[0]['k']}@{n}" for n in DEPTHS]
+    names = [f"{measured}{rows[0]['k']}@{n}" for n in DEPTHS]
     parts = ["# Recall of binary codes", ""]
     for dataset in datasets:
         here = [row for row in rows if row["dataset"] == dataset]

@@ -33,3 +33,5 @@ def test_a_second_call_only_prints(tmp_path: Path) -> None:
     second = call(tmp_path, "--quick", *models)
     assert second.stdout == first.stdout and "0 of 0 runs" in second.stderr
     assert call(tmp_path, "--quick", "--table-only", *models).stdout == first.stdout
+    expected = call(tmp_path, "--quick", "--table-only", "--expected", *models).stdout
+    assert "expected_recall10@10" in expected and "broken at random" in expected

@@ -24,6 +24,7 @@ def recall(ground_truth: ArrayLike, retrieved: ArrayLike, *, k: int, n: int) -> 
     """RecallK@N: the fraction of the K true neighbours among the first N retrieved, over queries.
 
     Where further rows are as near as the K-th true neighbour, any of them counts, K at most.
+    Rows with codes at equal distance are retrieved in the order of their ids.
     """
     found = _hits(ground_truth, retrieved, k, n).sum(axis=1)
     return float(np.minimum(found, k).mean() / k)
