@@ -145,11 +145,16 @@ def test_expected_recall_with_tied_truth_by_hand() -> None:
     assert value == pytest.approx((1 + 0.5 * (1 / 3)) / 2)
 
 
-def test_boundary_counts_over_all_codes(rng: np.random.Generator) -> None:
-    bits = rng.random((300, 70)) < 0.5
-    queries = rng.random((5, 70)) < 0.5
+@pytest.mark.parametrize("n_bits", [5, 64, 70, 192, 300])
+def test_boundary_counts_over_all_codes(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, n_bits: int
+) -> None:
+    monkeypatch.setattr("sghash.evaluation.ties._BLOCK", 64)
+    bits = rng.random((300, n_bits)) < 0.5
+    queries = rng.random((5, n_bits)) < 0.5
+    queries[0] = ~bits[0]  # as far as codes can be apart
     codes, query_codes = pack_bits(bits), pack_bits(queries)
-    found = hamming_neighbors(codes, query_codes, 20, n_bits=70)
+    found = hamming_neighbors(codes, query_codes, 20, n_bits=n_bits)
     far = (bits[None] != queries[:, None]).sum(axis=2)
     for n in (1, 7, 20):
         edge = boundary_of(found, codes, query_codes, n)
