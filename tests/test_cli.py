@@ -5,25 +5,54 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import sghash
-from sghash.cli.frame import VERBS, table_of
+from sghash.cli import main
+from sghash.cli.frame import VERBS
 
 
-def run(*arguments, **options):
+def run_process(*arguments):
+    """The command as the shell starts it."""
     return subprocess.run(
         [sys.executable, "-m", "sghash", *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=120,
-        **options,
     )
 
 
-def test_version_and_help():
+class Outcome(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """The command in this process: the same entry point, without the imports each time."""
+
+    def call(*arguments, cwd=None):
+        if cwd is not None:
+            monkeypatch.chdir(cwd)
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        out = capsys.readouterr()
+        return Outcome(stop.value.code, out.out, out.err)
+
+    return call
+
+
+def test_the_command_starts_from_a_shell():
+    assert run_process("--version").stdout.strip().endswith(sghash.__version__)
+    out = run_process("info", "no-such-thing")
+    assert out.returncode == 1 and out.stderr == "sghash: no-such-thing does not exist\n"
+
+
+def test_version_and_help(run):
     assert run("--version").stdout.strip().endswith(sghash.__version__)
     out = run("--help")
     assert out.returncode == 0
@@ -32,23 +61,23 @@ def test_version_and_help():
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_with_an_example(verb):
+def test_every_verb_has_help_with_an_example(run, verb):
     out = run(verb, "--help")
     assert out.returncode == 0 and "Example" in out.stdout and f"sghash {verb}" in out.stdout
 
 
 @pytest.mark.parametrize("verb", [*VERBS, "no-such-verb"])
-def test_a_wrong_option_is_a_usage_error(verb):
+def test_a_wrong_option_is_a_usage_error(run, verb):
     out = run(verb, "--no-such-option")
     assert out.returncode == 2 and "Traceback" not in out.stderr and out.stdout == ""
 
 
-def test_info_about_the_installation():
+def test_info_about_the_installation(run):
     facts = json.loads(run("info", "--json").stdout)
     assert facts["sghash"] == sghash.__version__ and facts["packages"]["numpy"] == np.__version__
 
 
-def test_info_about_a_model_and_an_index(tmp_path, rng):
+def test_info_about_a_model_and_an_index(run, tmp_path, rng):
     model = sghash.LSH(n_bits=12, random_state=0).fit(rng.standard_normal((30, 4)))
     model.save(tmp_path / "model")
     facts = json.loads(run("info", tmp_path / "model", "--json").stdout)
@@ -60,7 +89,7 @@ def test_info_about_a_model_and_an_index(tmp_path, rng):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"nonsense", b"SGHINDEX\x01\0\0\0"])
-def test_info_about_something_else_is_one_sentence(content, tmp_path):
+def test_info_about_something_else_is_one_sentence(run, content, tmp_path):
     path = tmp_path / "thing"
     if content is not None:
         path.write_bytes(content)
@@ -69,7 +98,7 @@ def test_info_about_something_else_is_one_sentence(content, tmp_path):
     assert out.stderr.startswith("sghash: ") and len(out.stderr.strip().splitlines()) == 1
 
 
-def test_demo_prints_a_table_on_stdout_and_progress_on_stderr():
+def test_demo_prints_a_table_on_stdout_and_progress_on_stderr(run):
     out = run("demo")
     assert out.returncode == 0 and "recall10@10" in out.stdout and "fitting" in out.stderr
     rows = json.loads(run("demo", "--json", "--seed", 1).stdout)["rows"]
@@ -84,6 +113,105 @@ def test_a_reader_that_goes_away_is_no_traceback():
     assert "Traceback" not in process.stderr
 
 
-def test_tables_align():
-    text = table_of(("name", "n"), [("a", 1), ("bbb", 22)])
-    assert text.splitlines() == ["name   n", "----  --", "a      1", "bbb   22"]
+@pytest.fixture
+def folder(tmp_path, rng):
+    np.save(tmp_path / "vectors.npy", rng.standard_normal((400, 12)).astype(np.float32))
+    return tmp_path
+
+
+def test_fit_encode_decode(run, folder):
+    fitted = run("fit", "vectors.npy", "model", "--bits", 20, "--model", "ITQ", cwd=folder)
+    assert fitted.returncode == 0 and "ITQ with 20 bits" in fitted.stdout
+    assert "fitting ITQ" in fitted.stderr
+    encoded = run("encode", "model", "vectors.npy", "codes.npy", "--json", cwd=folder)
+    facts = json.loads(encoded.stdout)
+    assert facts["n"] == 400 and facts["bytes"] == 1200
+    model = sghash.load_model(folder / "model")
+    vectors, codes = np.load(folder / "vectors.npy"), np.load(folder / "codes.npy")
+    np.testing.assert_array_equal(codes, model.encode(vectors))
+    assert run("decode", "model", "codes.npy", "restored.fvecs", cwd=folder).returncode == 0
+    restored = np.asarray(sghash.open_vectors(folder / "restored.fvecs"))
+    np.testing.assert_array_equal(restored, model.decode(codes))
+
+
+def test_sweeps_sharpen_the_codes_of_sgh(run, folder):
+    run("fit", "vectors.npy", "model", "--bits", 16, "--model", "SGH(n_steps=50)", cwd=folder)
+    run("encode", "model", "vectors.npy", "plain.npy", cwd=folder)
+    run("encode", "model", "vectors.npy", "sharp.npy", "--sweeps", 2, cwd=folder)
+    model, vectors = sghash.load_model(folder / "model"), np.load(folder / "vectors.npy")
+    errors = [
+        ((model.decode(np.load(folder / name)) - vectors) ** 2).sum()
+        for name in ("plain.npy", "sharp.npy")
+    ]
+    assert errors[1] < errors[0]
+
+
+def test_nothing_is_overwritten_unasked(run, folder):
+    run("fit", "vectors.npy", "model", "--model", "LSH", cwd=folder)
+    before = (folder / "model" / "config.json").read_bytes()
+    again = run("fit", "vectors.npy", "model", "--model", "ITQ", cwd=folder)
+    assert again.returncode == 1 and "exists already" in again.stderr
+    assert (folder / "model" / "config.json").read_bytes() == before
+    asked = run("fit", "vectors.npy", "model", "--model", "ITQ", "--overwrite", cwd=folder)
+    assert asked.returncode == 0 and sghash.load_model(folder / "model").__class__ is sghash.ITQ
+
+
+def test_convert(run, folder):
+    out = run("convert", "vectors.npy", "part.fbin", "--start", 10, "--stop", 20, cwd=folder)
+    assert out.returncode == 0 and out.stdout.startswith("10 vectors of 12 numbers")
+    expected = np.load(folder / "vectors.npy")[10:20]
+    np.testing.assert_array_equal(np.asarray(sghash.open_vectors(folder / "part.fbin")), expected)
+
+
+def test_evaluate_resumes_from_its_rows(run, folder):
+    models = "LSH,ITQ(n_iterations=3)"
+    arguments = ("evaluate", "vectors.npy", "--models", models, "--bits", "16,64",
+                 "--rows", "rows.jsonl", "--recall", "0.5")  # fmt: skip
+    out = run(*arguments, cwd=folder)
+    assert out.returncode == 0 and "recall10@100" in out.stdout and "[1/4]" in out.stderr
+    again = run(*arguments, "--json", cwd=folder)
+    facts = json.loads(again.stdout)
+    assert {row["model"] for row in facts["rows"]} == {"LSH", "ITQ(n_iterations=3)"}
+    assert "[1/4]" not in again.stderr
+
+
+WRONG = {
+    "fit": [("no.npy", "m"), ("vectors.npy", "m", "--model", "Nope"),
+            ("vectors.npy", "m", "--bits", "0"), ("vectors.npy", "m", "--model", "ITQ(nope=1)"),
+            ("vectors.npy", "m", "--start", "-1"), ("empty.npy", "m"), ("text.npy", "m")],
+    "encode": [("no-model", "vectors.npy", "c.npy"), ("model", "no.npy", "c.npy"),
+               ("model", "narrow.npy", "c.npy"), ("model", "vectors.npy", "c.unknown"),
+               ("model", "vectors.npy", "c.npy", "--sweeps", "2"), ("model", "nan.npy", "c.npy")],
+    "decode": [("model", "vectors.npy", "r.npy"), ("model", "codes.npy", "r.npy")],
+    "convert": [("no.npy", "t.npy"), ("vectors.npy", "t.xyz"), ("vectors.npy", "vectors.npy"),
+                ("vectors.npy", "t.npy", "--dtype", "nonsense"), ("text.npy", "t.npy")],
+    "evaluate": [(), ("no.npy",), ("vectors.npy", "--bits", "x"), ("vectors.npy", "--models", "No"),
+                 ("--dataset", "no-such-set"), ("vectors.npy", "--seeds", "0")],
+    "info": [("no-such-thing",)],
+    "demo": [],
+}  # fmt: skip
+
+
+def test_every_verb_is_tried_with_wrong_arguments():
+    assert set(WRONG) == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", [verb for verb, cases in WRONG.items() if cases])
+def test_wrong_arguments_are_one_sentence_and_leave_nothing(run, verb, folder):
+    vectors = np.load(folder / "vectors.npy")
+    sghash.LSH(n_bits=16, random_state=0).fit(vectors).save(folder / "model")
+    np.save(folder / "narrow.npy", vectors[:, :5])
+    np.save(folder / "empty.npy", vectors[:0])
+    np.save(folder / "codes.npy", np.zeros((3, 2), np.uint8))
+    bad = vectors.copy()
+    bad[7, 3] = np.nan
+    np.save(folder / "nan.npy", bad)
+    (folder / "text.npy").write_text("not an array")
+    before = sorted(path.name for path in folder.iterdir())
+    for arguments in WRONG[verb]:
+        out = run(verb, *arguments, cwd=folder)
+        assert out.returncode in (1, 2), (arguments, out.stdout, out.stderr)
+        assert out.stdout == "" and "Traceback" not in out.stderr, (arguments, out.stderr)
+        last = out.stderr.strip().splitlines()[-1]
+        assert "sghash: " in last or last.startswith("Error"), (arguments, out.stderr)
+        assert sorted(path.name for path in folder.iterdir()) == before, arguments

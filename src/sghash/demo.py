@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sghash.evaluation.metrics import recall
 from sghash.index import HammingIndex
 from sghash.kernels import exact_neighbors
 from sghash.models import MODELS, model_class
@@ -41,8 +42,8 @@ def run_digits(*, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
                     "model": name,
                     "n_bits": n_bits,
                     "bytes": index.nbytes // len(index),
-                    "recall10_at_10": _recall(truth, found[:, :10]),
-                    "recall10_at_50": _recall(truth, found),
+                    "recall10_at_10": recall(truth, found, k=10, n=10),
+                    "recall10_at_50": recall(truth, found, k=10, n=50),
                     "fit_seconds": seconds,
                 }
             )
@@ -53,8 +54,3 @@ def run_digits(*, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
         "seed": seed,
         "rows": rows,
     }
-
-
-def _recall(truth: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> float:
-    hits = [len(np.intersect1d(a, b)) for a, b in zip(truth, found, strict=True)]
-    return float(np.mean(hits)) / truth.shape[1]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sghash.cli.frame import json_option, show, table_of
+from sghash.cli.frame import json_option, show
 from sghash.demo import run_digits
+from sghash.evaluation.tables import format_table
 
 
 @click.command("demo", epilog="Example:\n\n  sghash demo --json")
@@ -17,8 +18,8 @@ def command(seed: int, as_json: bool) -> None:
     rows = [
         (
             row["model"],
-            row["n_bits"],
-            row["bytes"],
+            str(row["n_bits"]),
+            str(row["bytes"]),
             f"{row['recall10_at_10']:.3f}",
             f"{row['recall10_at_50']:.3f}",
             f"{row['fit_seconds']:.2f}",
@@ -28,6 +29,6 @@ def command(seed: int, as_json: bool) -> None:
     headings = ("model", "bits", "bytes/vector", "recall10@10", "recall10@50", "fit s")
     text = (
         f"\n{result['n']} digits of {result['dimensions']} pixels, {result['queries']} queries, "
-        "Hamming ranking against exact Euclidean neighbours\n\n" + table_of(headings, rows)
+        "Hamming ranking against exact Euclidean neighbours\n\n" + format_table(headings, rows)
     )
     show(result, text, as_json=as_json)

@@ -18,6 +18,11 @@ from sghash.errors import SghashError
 #: Every verb: name -> (module, one line of help). Loaded when it is called.
 VERBS: dict[str, tuple[str, str]] = {
     "demo": ("sghash.cli.demo", "Fit, encode and search on built-in data, and show the result."),
+    "fit": ("sghash.cli.fit", "Learn a model from a file of vectors."),
+    "encode": ("sghash.cli.encode", "Turn vectors into packed codes with a fitted model."),
+    "decode": ("sghash.cli.decode", "Turn packed codes back into vectors."),
+    "evaluate": ("sghash.cli.evaluate", "Measure models and code lengths on your vectors."),
+    "convert": ("sghash.cli.convert", "Write vectors in another file format."),
     "info": ("sghash.cli.info", "Tell what a model, an index or this installation is."),
 }
 
@@ -61,34 +66,6 @@ json_option: Callable[[Any], Any] = click.option(
 def show(result: Any, table: str, *, as_json: bool) -> None:
     """Print a result on stdout: as JSON, or as the given text."""
     click.echo(json.dumps(result, indent=2) if as_json else table)
-
-
-def table_of(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Lay rows out in columns; numbers to the right."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    widths = [
-        max(len(heading), *(len(row[i]) for row in cells), 0) if cells else len(heading)
-        for i, heading in enumerate(headings)
-    ]
-    numeric = [
-        bool(rows)
-        and all(isinstance(row[i], (int, float)) or _looks_numeric(str(row[i])) for row in rows)
-        for i in range(len(headings))
-    ]
-
-    def line(row: Sequence[str]) -> str:
-        parts = (
-            cell.rjust(width) if right else cell.ljust(width)
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        )
-        return "  ".join(parts).rstrip()
-
-    rule = "  ".join("-" * width for width in widths)
-    return "\n".join([line(headings), rule, *(line(row) for row in cells)])
-
-
-def _looks_numeric(text: str) -> bool:
-    return bool(text) and (text[0].isdigit() or text[0] in "-–") and text[-1].isascii()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import click
 
 import sghash
-from sghash.cli.frame import json_option, show, table_of
+from sghash.cli.frame import json_option, show
 from sghash.errors import BadFile
+from sghash.evaluation.tables import format_table
 from sghash.validation import available_cores
 
 EXTRAS = {
@@ -35,7 +36,7 @@ CORE = ("numpy", "numba", "scikit-learn", "safetensors", "click", "tqdm")
 def command(path: Path | None, as_json: bool) -> None:
     """Tell what PATH (a model folder or an index file) is; without PATH, this installation."""
     facts = _installation() if path is None else _describe(path)
-    show(facts, table_of(("what", "value"), list(_flat(facts))), as_json=as_json)
+    show(facts, format_table(("what", "value"), list(_flat(facts))), as_json=as_json)
 
 
 def _installation() -> dict[str, Any]:

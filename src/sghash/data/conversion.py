@@ -115,6 +115,12 @@ def _opened(
 def _target_dtype(
     path: Path, found: np.dtype[Any], fixed: str | None, asked: DTypeLike | None
 ) -> np.dtype[Any]:
+    try:
+        asked = None if asked is None else np.dtype(asked)
+    except TypeError as error:
+        raise InvalidDtype(
+            f"{asked!r} is no type of numbers: use float32, float16, uint8 or another of NumPy's"
+        ) from error
     if fixed is None:
         stored = np.dtype(found if asked is None else asked).newbyteorder("<")
     else:

@@ -22,7 +22,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of
-from sghash.errors import InvalidInput
+from sghash.errors import InvalidDtype, InvalidInput, SghashError
 from sghash.models.store import fingerprint_of, save_model
 from sghash.validation import Codes, Vectors, check_n_bits, n_bytes_of
 
@@ -113,17 +113,20 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     def _training_vectors(self, X: ArrayLike | VectorSource) -> Vectors:
         """All of an array; of a source beyond memory, a random sample of rows that fits."""
         if not is_source(X):
-            return validate_data(self, X, dtype=np.float32, order="C")
+            with refusals():
+                return validate_data(self, X, dtype=np.float32, order="C")
         n, width = X.shape
         n_rows = min(n, max(1, MAX_TRAINING_BYTES // (4 * max(1, width))))
         sample = sample_rows(X, n_rows, np.random.default_rng(_seed_of(self)))
-        return validate_data(self, sample, dtype=np.float32, order="C")
+        with refusals():
+            return validate_data(self, sample, dtype=np.float32, order="C")
 
     def _vectors_to_read(self, X: ArrayLike | VectorSource) -> VectorSource | NDArray[Any]:
         """Check the width; numbers are checked and converted block by block."""
         check_is_fitted(self)
         if not is_source(X):
-            return validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
+            with refusals():
+                return validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
         if X.shape[1] != self.n_features_in_:
             raise InvalidInput(
                 f"the vectors have {X.shape[1]} columns, the model was fitted on "
@@ -132,7 +135,8 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         return X
 
     def _checked(self, block: NDArray[Any]) -> Vectors:
-        return check_array(block, dtype=np.float32, order="C", estimator=self)
+        with refusals():
+            return check_array(block, dtype=np.float32, order="C", estimator=self)
 
     def _report(self, step: int, total: int, **values: float) -> None:
         """Tell the caller's `callback`, if the model has one, how far training is."""
@@ -188,6 +192,29 @@ class BinaryHasher(VectorModel):
         check_is_fitted(self)
         _check_feature_names_in(self, input_features, generate_names=False)
         return np.asarray([f"bit{k}" for k in range(self.n_bits)], dtype=object)
+
+
+# What to do about an input that scikit-learn refuses, by a word of its sentence.
+_REMEDIES = {
+    "NaN": "remove or fill these values first",
+    "infinity": "remove these values or rescale the vectors first",
+    "parse": "give real numbers",
+    "features": "use vectors of the same kind as those the model was fitted on",
+}
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what scikit-learn refuses into our errors: its sentence on one line, with a remedy."""
+    try:
+        yield
+    except SghashError:
+        raise
+    except (ValueError, TypeError) as error:
+        sentence = " ".join(str(error).split()).rstrip(".")
+        remedy = next((text for word, text in _REMEDIES.items() if word in sentence), None)
+        kind = InvalidDtype if isinstance(error, TypeError) else InvalidInput
+        raise kind(f"{sentence}: {remedy}" if remedy else sentence) from error
 
 
 def is_source(X: Any) -> TypeGuard[VectorSource]:

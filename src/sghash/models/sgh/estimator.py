@@ -14,7 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from sghash.blocks import VectorSource, read_rows
 from sghash.errors import InvalidInput
-from sghash.models.base import Callback, is_source
+from sghash.models.base import Callback, is_source, refusals
 from sghash.models.blockwise import one_thread_each
 from sghash.models.sgh import fitting
 from sghash.models.sgh.inference import GenerativeHasher
@@ -212,7 +212,7 @@ class SGH(GenerativeHasher):
 
     def _training_vectors(self, X: ArrayLike | VectorSource, *, reset: bool = True) -> Any:
         """Check `X` and leave it as it is stored: batches are converted one by one."""
-        with np.errstate(over="ignore"):
+        with refusals(), np.errstate(over="ignore"):
             if is_source(X):
                 rows = read_rows(X, 0, 1)
                 validate_data(self, rows, dtype=np.float32, reset=reset, ensure_all_finite=False)

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidInput
-from sghash.models.base import BinaryHasher
+from sghash.models.base import BinaryHasher, refusals
 from sghash.models.sgh import asymmetric
 from sghash.models.sgh.asymmetric import QueryTables
 from sghash.models.sgh.encoder import draw_bits, sigmoid
@@ -145,7 +145,7 @@ class GenerativeHasher(BinaryHasher):
     def _rows(self, X: ArrayLike) -> Floats:
         """Checked float32 vectors (n, d), of unit length if the metric is "cosine"."""
         check_is_fitted(self)
-        with np.errstate(over="ignore"):
+        with refusals(), np.errstate(over="ignore"):
             vectors = validate_data(self, X, reset=False, dtype=np.float32, order="C")
         return self._ready(vectors)
 

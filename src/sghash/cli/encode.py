@@ -1,0 +1,82 @@
+"""`sghash encode`: vectors in, packed codes out, block by block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from numpy.typing import NDArray
+
+import sghash
+from sghash.blocks import VectorSource
+from sghash.cli.frame import json_option, show
+from sghash.cli.inputs import overwrite_option, path_type, rows_options
+from sghash.cli.progress import row_bar
+from sghash.data import open_vectors
+from sghash.errors import InvalidInput
+from sghash.validation import n_bytes_of
+
+
+class EncodedRows:
+    """The codes of a source, computed when they are read."""
+
+    def __init__(self, model: Any, vectors: VectorSource, options: dict[str, Any]) -> None:
+        self._model, self._vectors, self._options = model, vectors, options
+        self.shape = (vectors.shape[0], n_bytes_of(model.n_bits))
+        self.dtype = np.dtype(np.uint8)
+
+    def read(self, start: int, stop: int) -> NDArray[np.uint8]:
+        """Codes of rows `start` to `stop` - 1."""
+        codes: NDArray[np.uint8] = self._model.encode(
+            self._vectors.read(start, stop), **self._options
+        )
+        return codes
+
+
+@click.command(
+    "encode",
+    epilog="Examples:\n\n  sghash encode my-model vectors.npy codes.npy\n\n"
+    "  sghash encode my-model parts/ codes.u8bin --sweeps 3",
+)
+@click.argument("model_folder", type=path_type)
+@click.argument("vectors", type=path_type)
+@click.argument("codes", type=path_type)
+@click.option("--sweeps", type=int, default=0, help="Passes that sharpen each code (SGH only).")
+@rows_options
+@overwrite_option
+@json_option
+def command(
+    model_folder: Path,
+    vectors: Path,
+    codes: Path,
+    sweeps: int,
+    key: str | None,
+    start: int,
+    stop: int | None,
+    overwrite: bool,
+    as_json: bool,
+) -> None:
+    """Encode VECTORS with the model in MODEL_FOLDER and write CODES, one packed row per vector."""
+    model = sghash.load_model(model_folder)
+    source = open_vectors(vectors, key=key, start=start, stop=stop)
+    if source.shape[1] != model.n_features_in_:
+        raise InvalidInput(
+            f"{vectors} has vectors of {source.shape[1]} numbers, the model was fitted on "
+            f"{model.n_features_in_}: use vectors of the same kind"
+        )
+    if sweeps and not hasattr(model, "prior_logits_"):
+        raise InvalidInput(f"--sweeps is for SGH; {type(model).__name__} has nothing to sharpen")
+    rows = EncodedRows(model, source, {"sweeps": sweeps} if sweeps else {})
+    with row_bar("encoding") as bar:
+        written = sghash.convert(rows, codes, overwrite=overwrite, progress=bar)
+    facts = {
+        "codes": str(codes),
+        "n": written.shape[0],
+        "n_bits": model.n_bits,
+        "bytes": written.shape[0] * written.shape[1],
+        "fingerprint": model.fingerprint_,
+    }
+    text = f"{facts['n']} codes of {model.n_bits} bits ({facts['bytes']} bytes): {codes}"
+    show(facts, text, as_json=as_json)
