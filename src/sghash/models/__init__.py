@@ -10,16 +10,22 @@ from sghash.errors import BadFile, InvalidInput
 
 #: Every hashing model (packed codes of `n_bits` bits): class -> module, loaded when first used.
 MODELS: dict[str, str] = {
+    "BinaryAutoencoder": "sghash.models.binary_autoencoder",
+    "GraphHashing": "sghash.models.graph_hashing",
     "ITQ": "sghash.models.itq",
+    "KMeansHashing": "sghash.models.kmeans_hashing",
     "LSH": "sghash.models.lsh",
     "PCAHashing": "sghash.models.pca_hashing",
     "SGH": "sghash.models.sgh",
     "SignHashing": "sghash.models.sign_hashing",
+    "SpectralHashing": "sghash.models.spectral_hashing",
+    "SphericalHashing": "sghash.models.spherical_hashing",
 }
 
 #: Models whose codes are not bits: what binary codes are measured against.
 REFERENCE_MODELS: dict[str, str] = {
     "PCAReconstruction": "sghash.models.pca_reconstruction",
+    "ProductQuantizer": "sghash.models.product_quantizer",
 }
 
 _ALL = {**MODELS, **REFERENCE_MODELS}

@@ -75,3 +75,22 @@ def semi_orthogonal(n_rows: int, n_columns: int, rng: RandomState) -> NDArray[np
     # Without this the decomposition's sign convention would favour some rotations.
     q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
     return q if n_rows >= n_columns else q.T
+
+
+def balanced_parts(variances: NDArray[np.float64], widths: list[int]) -> list[NDArray[np.intp]]:
+    """Share axes out to parts of given widths so that their products of variances are balanced.
+
+    Eigenvalue allocation (Ge, He, Ke and Sun, CVPR 2013): the largest variance left goes to the
+    part with the smallest product so far that is not full.
+    """
+    logs = np.log(variances)
+    logs = logs - logs.min() + 1
+    chosen: list[list[int]] = [[] for _ in widths]
+    totals = np.where(np.asarray(widths) > 0, 0.0, np.inf)
+    for axis, value in enumerate(logs):
+        part = int(totals.argmin())
+        chosen[part].append(axis)
+        totals[part] += value
+        if len(chosen[part]) == widths[part]:
+            totals[part] = np.inf
+    return [np.asarray(part, dtype=np.intp) for part in chosen]

@@ -8,16 +8,16 @@ programs use the machine, and their number would change the rounding.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from sghash.blocks import blocks_of
-from sghash.validation import Vectors, available_cores
+from sghash.validation import available_cores
 
 BLOCK_ROWS = 8192
 
@@ -33,32 +33,40 @@ def one_thread_each() -> Any:
     return _linear_algebra().limit(limits=1, user_api="blas")
 
 
+def map_over_blocks(function: Callable[..., NDArray[Any]], *arrays: NDArray[Any]) -> NDArray[Any]:
+    """Join `function(*blocks)` over the same blocks of rows of each of `arrays`, in order."""
+    return np.concatenate(list(_results(function, arrays)))
+
+
 def sum_over_blocks(
-    term: Callable[[Vectors], tuple[NDArray[Any], ...]], vectors: Vectors
+    term: Callable[..., tuple[NDArray[Any], ...]], *arrays: NDArray[Any]
 ) -> tuple[NDArray[Any], ...]:
-    """Sum `term(block)`, a tuple of arrays, over blocks of rows of vectors (n, d), n >= 1.
+    """Sum `term(*blocks)`, a tuple of arrays, over the same blocks of rows of each of `arrays`.
 
     Blocks are worked on at the same time and added in their order; the first block's arrays
-    decide the type in which the sums are kept.
+    decide the type in which the sums are kept. Blocks are views: `term` may write to its own.
     """
-    totals: tuple[NDArray[Any], ...] = ()
-    cores = available_cores()
-    with one_thread_each(), ThreadPoolExecutor(cores) as pool:
-        waiting: deque[Future[tuple[NDArray[Any], ...]]] = deque()
-
-        def add_oldest() -> None:
-            nonlocal totals
-            terms = waiting.popleft().result()
-            if not totals:
-                totals = terms
-                return
-            for total, one in zip(totals, terms, strict=True):
-                total += one
-
-        for _, block in blocks_of(vectors, BLOCK_ROWS):
-            waiting.append(pool.submit(term, block))
-            if len(waiting) > 2 * cores:
-                add_oldest()
-        while waiting:
-            add_oldest()
+    results = _results(term, arrays)
+    totals = next(results)
+    for terms in results:
+        for total, one in zip(totals, terms, strict=True):
+            total += one
     return totals
+
+
+def _results(function: Callable[..., Any], arrays: tuple[NDArray[Any], ...]) -> Iterator[Any]:
+    """Yield the results of all blocks in order; a few more than there are cores are under way."""
+    if len(arrays[0]) <= BLOCK_ROWS:
+        with one_thread_each():
+            yield function(*arrays)
+        return
+    cores = available_cores()
+    waiting: deque[Future[Any]] = deque()
+    with one_thread_each(), ThreadPoolExecutor(cores) as pool:
+        for first in range(0, len(arrays[0]), BLOCK_ROWS):
+            blocks = [array[first : first + BLOCK_ROWS] for array in arrays]
+            waiting.append(pool.submit(function, *blocks))
+            if len(waiting) > 2 * cores:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()

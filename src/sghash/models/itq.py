@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sghash.errors import InvalidInput
 from sghash.models.axes import principal_axes, semi_orthogonal
 from sghash.models.base import BinaryHasher, Callback
-from sghash.models.blockwise import one_thread_each, sum_over_blocks
+from sghash.models.blockwise import map_over_blocks, one_thread_each, sum_over_blocks
 from sghash.models.linear_decoder import fit_linear_decoder, signed
 from sghash.validation import Vectors
 
@@ -90,7 +90,7 @@ class ITQ(BinaryHasher):
         rotation = self._rotate(components, rotation)
         self.mean_ = basis.mean
         self.projection_ = (basis.axes @ rotation).astype(np.float32)
-        decoder = fit_linear_decoder(vectors, self._bits)
+        decoder = fit_linear_decoder(vectors, map_over_blocks(self._bits, vectors))
         self.decoder_, self.decoder_offset_ = decoder.weights, decoder.offset
 
     def _rotate(self, components: Vectors, rotation: NDArray[np.float64]) -> NDArray[np.float64]:

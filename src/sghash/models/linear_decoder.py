@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,23 +26,21 @@ def signed(bits: NDArray[np.bool_]) -> Vectors:
     return signs
 
 
-def fit_linear_decoder(
-    vectors: Vectors, bits_of: Callable[[Vectors], NDArray[np.bool_]]
-) -> LinearDecoder:
-    """Find the decoder with the least squared error on vectors (n, d) and their bits.
+def fit_linear_decoder(vectors: Vectors, bits: NDArray[np.bool_]) -> LinearDecoder:
+    """Find the decoder with the least squared error on vectors (n, d) and bits (n, n_bits).
 
     Bits that never change get weight zero (the solution of least norm).
     """
     n = len(vectors)
     mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
 
-    def of_block(block: Vectors) -> tuple[NDArray[np.float64], ...]:
-        signs = signed(bits_of(block))
+    def of_block(block: Vectors, its_bits: NDArray[np.bool_]) -> tuple[NDArray[np.float64], ...]:
+        signs = signed(its_bits)
         gram, cross = signs.T @ signs, signs.T @ (block - mean)
         total = signs.sum(axis=0, dtype=np.float64)
         return gram.astype(np.float64), cross.astype(np.float64), total
 
-    gram, cross, signs_sum = sum_over_blocks(of_block, vectors)
+    gram, cross, signs_sum = sum_over_blocks(of_block, vectors, bits)
     signs_mean = signs_sum / n
     # The vectors are centred already: centring the signs too leaves the offset to the means.
     centred_gram = gram / n - np.outer(signs_mean, signs_mean)
