@@ -15,6 +15,7 @@ _HOMES = {
     "BadFile": "sghash.errors",
     "BinaryAutoencoder": "sghash.models.binary_autoencoder",
     "CATALOG": "sghash.data.catalog",
+    "Collection": "sghash.collection",
     "DataSet": "sghash.data.dataset",
     "Diverged": "sghash.errors",
     "GraphHashing": "sghash.models.graph_hashing",

@@ -1,0 +1,8 @@
+"""Codes with their model, ids, keys and metadata in a folder that survives crashes."""
+
+from __future__ import annotations
+
+from sghash.collection.collection import Collection, Records
+from sghash.collection.verification import Summary
+
+__all__ = ["Collection", "Records", "Summary"]

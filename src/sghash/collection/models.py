@@ -1,0 +1,59 @@
+"""The model inside a collection: stored beside the codes, checked before it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sghash.collection.manifest import Manifest, read_manifest
+from sghash.errors import BadFile, InvalidInput, StorageError
+from sghash.files import sha256_of
+
+FILES = ("config.json", "model.safetensors")
+
+
+def check_model(model: Any) -> None:
+    """Refuse what cannot make codes of bits, or is not fitted."""
+    if not hasattr(model, "n_bits") or not hasattr(model, "encode"):
+        raise InvalidInput(
+            f"a collection needs a model that makes binary codes, got {type(model).__name__}"
+        )
+    model.fingerprint_  # noqa: B018 - raises NotFittedError
+
+
+def model_folder(model: Any) -> str:
+    """Name of the folder for a model inside a collection."""
+    return f"model-{model.fingerprint_[:16]}"
+
+
+def model_files(folder: Path) -> dict[str, str]:
+    """SHA-256 of each file of a model."""
+    return {name: sha256_of(folder / name) for name in FILES}
+
+
+def verify_model(folder: Path, manifest: Manifest) -> None:
+    """Raise `BadFile` unless the model's files are those the manifest knows."""
+    for name, expected in manifest.model_files.items():
+        path = folder / manifest.model / name
+        if not path.is_file():
+            raise BadFile(f"{path} is missing: restore it from a copy")
+        if sha256_of(path) != expected:
+            raise BadFile(f"{path} is damaged: its checksum fails; restore it from a copy")
+
+
+def load_checked(folder: Path, manifest: Manifest) -> Any:
+    """Read the model of a collection."""
+    from sghash.models import load_model
+
+    if not (folder / manifest.model).is_dir() and read_manifest(folder).model != manifest.model:
+        raise StorageError(
+            f"{folder} was given another model since it was opened here: call refresh()"
+        )
+    verify_model(folder, manifest)
+    model = load_model(folder / manifest.model)
+    if model.fingerprint_ != manifest.fingerprint:
+        raise BadFile(
+            f"{folder / manifest.model} is not the model that the codes were made with: "
+            "restore it from a copy"
+        )
+    return model
