@@ -127,6 +127,27 @@ class SourceBatches:
         self._pool, self._pool_rows = vectors[order], rows[order]
 
 
+class Reservoir:
+    """A uniform random sample of all rows seen so far, of bounded size."""
+
+    def __init__(self, n_rows: int, width: int) -> None:
+        self.rows = np.empty((0, width), dtype=np.float32)
+        self.n_rows, self.n_seen = n_rows, 0
+
+    def add(self, batches: Batches, rng: np.random.Generator) -> None:
+        """Let a piece of rows take the places that are its share."""
+        n_free = max(0, self.n_rows - len(self.rows))
+        piece = batches.take(self.n_rows, rng)
+        piece = piece[rng.permutation(len(piece))]
+        self.rows = np.concatenate([self.rows, piece[:n_free]])
+        rest, n_rest = piece[n_free:], batches.n_rows - min(n_free, len(piece))
+        self.n_seen += batches.n_rows
+        if n_rest > 0:
+            n_new = min(len(rest), int(rng.binomial(self.n_rows, n_rest / self.n_seen)))
+            places = rng.choice(len(self.rows), size=n_new, replace=False)
+            self.rows[places] = rest[:n_new]
+
+
 def rows_per_run(source: VectorSource) -> int:
     """Rows that one read of a source takes."""
     return max(1, RUN_BYTES // max(1, source.shape[1] * source.dtype.itemsize))

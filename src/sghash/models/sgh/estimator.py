@@ -52,7 +52,7 @@ class SGH(GenerativeHasher):
         How the rate falls: times `decay` every `decay_every` steps, as 1 / sqrt(t), or not at all.
         None is "step" for Adam and "sqrt" for SGD.
     decay, decay_every : float, int or None
-        Factor and interval of "step"; None is a quarter of the budget.
+        Factor and interval of "step"; None is half of the budget.
     batch_size : int
         Vectors per step.
     n_steps : int
@@ -130,7 +130,7 @@ class SGH(GenerativeHasher):
         decay: float = 0.5,
         decay_every: int | None = None,
         batch_size: int = 500,
-        n_steps: int = 2000,
+        n_steps: int = 3000,
         n_passes: float | None = None,
         sampling: str = "passes",
         patience: int | None = None,

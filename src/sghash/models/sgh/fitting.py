@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.blocks import blocks_of
-from sghash.models.sgh.batches import Batches, make_batches
+from sghash.models.sgh.batches import Batches, Reservoir, make_batches
 from sghash.models.sgh.encoder import code_moments, divergence, sigmoid
 from sghash.models.sgh.generative import GaussianDecoder, code_values
 from sghash.models.sgh.optimizer import iterate_probabilities, make_optimizer
@@ -53,9 +53,12 @@ def fit(model: SGH, vectors: Any) -> Trainer:
     run(model, trainer, batches, watched, n_steps, keep=keep)
     if trainer.kept is not None:
         trainer.parameters.flat[:] = trainer.kept.flat
+    final = trainer.parameters
     if model.refit:
-        refit(model, trainer, batches)
-    publish(model, trainer)
+        width = final["decoder_bias"].size
+        n_rows = min(REFIT_ROWS, max(1, REFIT_BYTES // (4 * width)))
+        final = refit(model, trainer, batches.take(n_rows, rng))
+    publish(model, trainer, final)
     return trainer
 
 
@@ -75,7 +78,13 @@ def partial_fit(model: SGH, vectors: Any, *, is_first: bool) -> Trainer:
         trainer = resume(model, sample, rng)
     n_steps = -(-batches.n_rows // batches.batch_size)
     run(model, trainer, batches, sample, n_steps)
-    publish(model, trainer)
+    final = trainer.parameters
+    if model.refit:
+        if trainer.reservoir is None:
+            trainer.reservoir = Reservoir(4096 + 16 * model.n_bits, sample.shape[1])
+        trainer.reservoir.add(batches, rng)
+        final = refit(model, trainer, trainer.reservoir.rows)
+    publish(model, trainer, final)
     return trainer
 
 
@@ -198,11 +207,13 @@ def decoder_of(parameters: Parameters) -> GaussianDecoder:
     return GaussianDecoder(effective_weights(parameters), parameters["decoder_bias"], noise)
 
 
-def refit(model: SGH, trainer: Trainer, batches: Batches) -> None:
-    """Fit the decoder to the final codes by least squares; noise and prior follow."""
-    parameters, width = trainer.parameters, trainer.parameters["decoder_bias"].size
-    n_rows = min(REFIT_ROWS, max(1, REFIT_BYTES // (4 * width)))
-    rows = batches.take(n_rows, trainer.rng)
+def refit(model: SGH, trainer: Trainer, rows: Vectors) -> Parameters:
+    """Fit the decoder to the codes of raw `rows` by least squares; noise and prior follow.
+
+    Returns a copy: training goes on from the decoder of the soft codes that it knows.
+    """
+    parameters = trainer.parameters.copy()
+    width = parameters["decoder_bias"].size
     squares = LeastSquares(model.n_bits, width)
     for _, block in blocks_of(rows, REFIT_BLOCK):
         scaled = trainer.scaling.apply(block)
@@ -220,11 +231,12 @@ def refit(model: SGH, trainer: Trainer, batches: Batches) -> None:
         parameters["log_noise"][...] = np.log(noise)
     shares: NDArray[np.float64] = probabilities.mean(axis=0, dtype=np.float64).clip(1e-6, 1 - 1e-6)
     parameters["prior_logits"][...] = np.log(shares / (1 - shares))
+    return parameters
 
 
-def publish(model: SGH, trainer: Trainer) -> None:
+def publish(model: SGH, trainer: Trainer, parameters: Parameters) -> None:
     """Set the learned attributes, in units of the caller's vectors."""
-    parameters, scaling = trainer.parameters, trainer.scaling
+    scaling = trainer.scaling
     decoder = decoder_of(parameters)
     unit, shift = scaling.unit, scaling.shift.astype(np.float64)
     weights = parameters["encoder_weights"].astype(np.float64) / unit

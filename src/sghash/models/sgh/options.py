@@ -143,6 +143,6 @@ def make_terms(option: Mapping[str, float] | Sequence[Term]) -> list[Term]:
 def make_schedule(model: Any, n_steps: int) -> Schedule:
     """Return the learning rates and divergence weights of a training of `n_steps`."""
     kind = model.schedule or ("sqrt" if model.optimizer == "sgd" else "step")
-    every = model.decay_every or max(1, -(-n_steps // 4))
+    every = model.decay_every or max(1, -(-n_steps // 2))
     weight = kl_weights(model.kl_weight)
     return Schedule(n_steps, kind, model.learning_rate, model.decay, every, weight)

@@ -35,6 +35,10 @@ class Parameters(Mapping[str, Vectors]):
     def __len__(self) -> int:
         return len(self._views)
 
+    def __reduce__(self) -> tuple[type[Parameters], tuple[dict[str, Vectors]]]:
+        # Copies and pickles are built anew: copied field by field, the views would come loose.
+        return Parameters, (dict(self),)
+
     def copy(self) -> Parameters:
         """Return an independent copy."""
         return Parameters(self)

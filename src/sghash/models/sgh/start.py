@@ -18,8 +18,8 @@ from sghash.validation import Vectors
 
 START_ROWS = 10_000
 ITQ_ITERATIONS = 20
-#: Standard deviation of the first logits: bits begin half decided, so that they can still move.
-LOGIT_SPREAD = 2.0
+#: Standard deviation of the first logits: bits begin nearly decided, those at the border can move.
+LOGIT_SPREAD = 4.0
 #: Smallest noise variance, as a share of the mean variance of a column.
 NOISE_FLOOR = 1e-6
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sghash.errors import Diverged
-from sghash.models.sgh.batches import Batches
+from sghash.models.sgh.batches import Batches, Reservoir
 from sghash.models.sgh.optimizer import Optimizer, Schedule
 from sghash.models.sgh.parameters import Parameters
 from sghash.models.sgh.scaling import Scaling
@@ -53,6 +53,7 @@ class Trainer:
         self.schedule, self.scaling, self.rng = schedule, scaling, rng
         self.n_done = 0
         self.history: dict[str, list[float]] = {}
+        self.reservoir: Reservoir | None = None  # what online learning refits the decoder on
         self.kept: Parameters | None = None
         self._gradient = parameters.zeros()
 

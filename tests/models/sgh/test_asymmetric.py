@@ -1,0 +1,35 @@
+"""Scores from tables against scores of decoded vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sghash.bits import pack_bits
+
+
+@pytest.mark.parametrize("coding", ["signed", "binary"])
+@pytest.mark.parametrize("metric", ["l2", "ip", "cosine"])
+@pytest.mark.parametrize("n_bits", [4, 8, 13])
+def test_tables_score_as_decoding_does(
+    make_model: Any, rng: np.random.Generator, coding: str, metric: str, n_bits: int
+) -> None:
+    model = make_model(coding, n_bits=n_bits)
+    model.metric = metric
+    codes = pack_bits(rng.random((50, n_bits)) < 0.5)
+    queries = rng.standard_normal((7, 5)).astype(np.float32)
+    tables, offsets = model.query_tables(queries)
+    assert tables.shape == (7, codes.shape[1], 256) and tables.dtype == np.float32
+    columns = np.arange(codes.shape[1])
+    scores = offsets[:, None] + tables[:, columns, codes].sum(axis=2) + model.code_terms(codes)
+    back = model.decode(codes).astype(np.float64)
+    q = queries.astype(np.float64)
+    if metric == "l2":
+        expected = np.square(q[:, None] - back).sum(axis=2)
+    elif metric == "ip":
+        expected = -q @ back.T
+    else:
+        expected = 1 - (q / np.linalg.norm(q, axis=1, keepdims=True)) @ back.T
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
