@@ -78,46 +78,58 @@ def scores(
 
     def compute(start: int, stop: int, stopped: threading.Event) -> None:
         if not stopped.is_set():
-            _scores(candidates[start:stop], tables[start:stop], own, found[start:stop])
+            _scores(
+                np.ascontiguousarray(candidates[start:stop]),
+                tables[start:stop],
+                own,
+                found[start:stop],
+            )
 
     run([(compute, part) for part in cut(len(candidates), threads)])
     return found
 
 
+# Numba counts references at every slice of an array, which costs more than a score: the functions
+# below take whole arrays and places in them.
+
+
 @compiled
-def code_term(
-    code: NDArray[np.uint8], pairs: NDArray[np.float32], nibbles: NDArray[np.int64]
-) -> np.float32:
-    """One code's h K h; `nibbles` is room for its nibbles."""
-    n_groups = 2 * code.shape[0]
-    for byte in range(code.shape[0]):
-        nibbles[2 * byte] = code[byte] >> 4
-        nibbles[2 * byte + 1] = code[byte] & 15
+def code_term(codes: NDArray[np.uint8], row: int, pairs: NDArray[np.float32]) -> np.float32:
+    """The term h K h of the code in one row."""
+    n_groups = 2 * codes.shape[1]
     total = np.float32(0)
     place = 0
     for first in range(n_groups):
-        high = nibbles[first] << 4
+        high = _nibble(codes, row, first) << 4
         part = np.float32(0)
         for second in range(first, n_groups):
-            part += pairs[place, high | nibbles[second]]
+            part += pairs[place, high | _nibble(codes, row, second)]
             place += 1
         total += part
     return total
 
 
 @compiled
-def _terms(codes: NDArray[np.uint8], pairs: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    nibbles = np.empty(2 * codes.shape[1], dtype=np.int64)
-    for row in range(codes.shape[0]):
-        out[row] = code_term(codes[row], pairs, nibbles)
+def _nibble(codes: NDArray[np.uint8], row: int, group: int) -> np.int64:
+    byte = np.int64(codes[row, group >> 1])
+    return byte & 15 if group & 1 else byte >> 4
 
 
 @compiled
-def linear_score(code: NDArray[np.uint8], table: NDArray[np.float32]) -> np.float32:
+def _terms(codes: NDArray[np.uint8], pairs: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    for row in range(codes.shape[0]):
+        out[row] = code_term(codes, row, pairs)
+
+
+@compiled
+def linear_score(
+    codes: NDArray[np.uint8], row: int, tables: NDArray[np.float32], query: int
+) -> np.float32:
     """The part of a score that is linear in the bits."""
     total = np.float32(0)
-    for byte in range(code.shape[0]):
-        total += table[2 * byte, code[byte] >> 4] + table[2 * byte + 1, code[byte] & 15]
+    for byte in range(codes.shape[1]):
+        value = codes[row, byte]
+        total += tables[query, 2 * byte, value >> 4] + tables[query, 2 * byte + 1, value & 15]
     return total
 
 
@@ -128,13 +140,14 @@ def _scores(
     pairs: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:
-    nibbles = np.empty(2 * candidates.shape[2], dtype=np.int64)
-    for query in range(candidates.shape[0]):
-        table = tables[query]
-        for i in range(candidates.shape[1]):
-            score = linear_score(candidates[query, i], table)
+    n_queries, m, n_bytes = candidates.shape
+    codes = candidates.reshape(n_queries * m, n_bytes)
+    for query in range(n_queries):
+        for i in range(m):
+            row = query * m + i
+            score = linear_score(codes, row, tables, query)
             if pairs.shape[0]:
-                score += code_term(candidates[query, i], pairs, nibbles)
+                score += code_term(codes, row, pairs)
             out[query, i] = score
 
 

@@ -1,0 +1,91 @@
+"""The asymmetric scan gives what scoring every code and sorting gives, bit for bit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sghash.bits import unpack_bits
+from sghash.kernels import nibbles, rescoring
+from sghash.kernels.asymmetric import asymmetric_neighbors, make_terms
+
+
+def make(rng, n, n_bits, n_queries, *, l2):
+    bits = rng.random((n, n_bits)) < rng.uniform(0.2, 0.8, n_bits)
+    codes = np.packbits(bits, axis=1)
+    tables = rescoring.nibble_tables(rng.standard_normal((n_queries, n_bits)), codes.shape[1])
+    if not l2:
+        return codes, tables, None
+    directions = rng.standard_normal((n_bits, 7)) / 4
+    pairs = rescoring.pair_tables(directions @ directions.T, codes.shape[1])
+    return codes, tables, make_terms(rescoring.code_terms(codes, pairs), pairs)
+
+
+def every_score(codes, tables, terms):
+    candidates = np.broadcast_to(codes, (len(tables), *codes.shape))
+    return rescoring.scores(candidates, tables, None if terms is None else terms.pairs)
+
+
+def check(rng, n, n_bits, n_queries, k, *, l2, masked=False):
+    codes, tables, terms = make(rng, n, n_bits, n_queries, l2=l2)
+    mask = rng.random(n) < 0.4 if masked else None
+    scores = every_score(codes, tables, terms)
+    if masked:
+        scores = np.where(mask, scores, np.float32(np.inf))
+    rows = np.broadcast_to(np.arange(n), scores.shape)
+    order = np.lexsort((rows, scores), axis=1)[:, :k]
+    best = np.take_along_axis(scores, order, axis=1)
+    order = np.where(np.isinf(best), -1, order)
+    for threads in (1, 2):
+        found = asymmetric_neighbors(codes, tables, k, terms=terms, mask=mask, threads=threads)
+        width = order.shape[1]
+        np.testing.assert_array_equal(found.ids[:, :width], order)
+        np.testing.assert_array_equal(found.distances[:, :width], best)
+        assert (found.ids[:, width:] == -1).all()
+
+
+@pytest.mark.parametrize("l2", [False, True])
+@pytest.mark.parametrize("n_bits", [1, 5, 8, 12, 47, 64, 65, 128, 200])
+def test_neighbours_equal_a_full_sort(n_bits, l2, rng):
+    check(rng, 3000, n_bits, 5, 10, l2=l2)
+    check(rng, 700, n_bits, 70, 3, l2=l2, masked=True)
+    check(rng, 40, n_bits, 1, 100, l2=l2)
+
+
+def test_equal_codes_come_in_the_order_of_rows(rng):
+    codes = np.repeat(rng.integers(0, 256, (2, 8), dtype=np.uint8), 2000, axis=0)
+    tables = rescoring.nibble_tables(rng.standard_normal((3, 64)), 8)
+    found = asymmetric_neighbors(codes, tables, 20)
+    for query in range(3):
+        first = found.ids[query, 0]
+        np.testing.assert_array_equal(found.ids[query], first + np.arange(20))
+
+
+def test_tables_and_terms_are_the_formula(rng):
+    n_bits = 21
+    codes, tables, terms = make(rng, 50, n_bits, 4, l2=False)
+    slopes, gram = rng.standard_normal((4, n_bits)), rng.standard_normal((n_bits, n_bits))
+    gram += gram.T
+    bits = unpack_bits(codes, n_bits).astype(float)
+    tables = rescoring.nibble_tables(slopes, 3)
+    np.testing.assert_allclose(every_score(codes, tables, None), slopes @ bits.T, atol=1e-4)
+    terms = rescoring.code_terms(codes, rescoring.pair_tables(gram, 3))
+    np.testing.assert_allclose(terms, np.einsum("ij,jk,ik->i", bits, gram, bits), atol=1e-3)
+
+
+@pytest.mark.skipif(not nibbles.AVAILABLE, reason="this CPU has only the plain way, tested above")
+def test_the_plain_way_agrees(tmp_path):
+    """CPUs without the byte shuffle take another path: force it in a process of its own."""
+    program = (
+        "import numpy as np; import importlib.util as u; "
+        f"s = u.spec_from_file_location('t', {__file__!r}); m = u.module_from_spec(s); "
+        "s.loader.exec_module(m); rng = np.random.default_rng(1); "
+        "assert not m.nibbles.AVAILABLE; "
+        "[m.check(rng, 900, b, 3, 10, l2=l, masked=l) for b in (12, 64) for l in (False, True)]"
+    )
+    environment = {**os.environ, "SGHASH_SHUFFLE": "0", "NUMBA_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
