@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sghash.collection.collection import Collection, Records
+from sghash.collection.collection import Collection
+from sghash.collection.records import Records
 from sghash.collection.verification import Summary
 
 __all__ = ["Collection", "Records", "Summary"]

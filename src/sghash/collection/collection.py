@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,8 +18,11 @@ from sghash.collection.choice import allowed_rows, ids_of, live_ids
 from sghash.collection.decoding import Decoder, decoder_of
 from sghash.collection.incoming import new_rows
 from sghash.collection.manifest import Manifest
-from sghash.collection.models import check_model, load_checked, model_files, model_folder
+from sghash.collection.models import check_model, load_checked, model_folder, place_new_model
+from sghash.collection.ranges import hamming_within, pairs_within
+from sghash.collection.records import Records, read_records
 from sghash.collection.segments import Progress, View
+from sghash.collection.stages import plan_stages
 from sghash.collection.state import State, load_state
 from sghash.collection.writer import Writer, create_folder
 from sghash.errors import InvalidInput, StorageError
@@ -38,18 +41,6 @@ from sghash.validation import (
 )
 
 KEPT = ("float16", "float32")
-RERANKS = ("none", "decoder", "vectors")
-
-
-class Records(NamedTuple):
-    """What `get` returns, one entry per id asked for; None stands for what is not kept."""
-
-    ids: Ids
-    keys: list[str | None]
-    codes: Codes
-    reconstructions: Vectors | None
-    vectors: NDArray[Any] | None
-    metadata: dict[str, list[Any]]
 
 
 class Collection:
@@ -251,7 +242,7 @@ class Collection:
         k: int = 10,
         *,
         rerank: str = "none",
-        shortlist: int | None = None,
+        shortlist: int | str | tuple[int | str, int] | None = None,
         where: Any = None,
         threads: int | None = None,
     ) -> Neighbors:
@@ -259,33 +250,26 @@ class Collection:
 
         `rerank` says what decides: "none" the Hamming distance of the codes (int32), "decoder"
         the distance between the query and what the code stands for (float32), "vectors" the exact
-        distance to the kept vector (float32). The later two look at `shortlist` rows per query,
-        the nearest by Hamming distance; None is 10 k. `where` is a boolean mask over `ids`, a
+        distance to the kept vector (float32). The latter two look at `shortlist` rows per query,
+        the nearest by Hamming distance; None is 10 k, "all" lets the decoder score every row. For
+        "vectors" it may be a pair: how many rows Hamming distance lets through ("all" for every
+        one), and how many of these the decoder. `where` is a boolean mask over `ids`, a
         list of ids or keys, or a condition on metadata such as `"year >= 2000 and lang == 'de'"`.
         """
-        check_choice(rerank, RERANKS, name="rerank")
-        n_threads, n_wanted = check_threads(threads), check_k(k)
+        plan = plan_stages(rerank, check_k(k), shortlist, self._state.manifest)
         array = check_vectors(queries, width=self._state.manifest.width, name="queries")
-        query_codes = self.model.encode(array)
-        length = n_wanted if rerank == "none" else self._shortlist(shortlist, n_wanted)
-        if rerank == "vectors" and self._state.manifest.keep_vectors is None:
-            raise InvalidInput(
-                'no vectors are kept here: search with rerank="decoder", or create the collection '
-                'with keep_vectors="float16"'
-            )
         state, views = self._snapshot()
-        found = stages.hamming_candidates(
-            views, allowed_rows(where, state, views), query_codes,
-            n_wanted if rerank == "none" else 2 * length, n_bits=self.n_bits, threads=n_threads,
-        )  # fmt: skip
-        if rerank == "none" or not views:
-            return stages.answer(found, n_wanted)
-        found = stages.with_ties(found, length)
-        if rerank == "decoder":
-            scores = stages.decoder_scores(views, found, self._linear_decoder(), array, n_threads)
-        else:
-            scores = stages.vector_scores(views, found, array, self.metric)
-        return stages.answer(stages.ordered(found, scores, n_wanted), n_wanted)
+        return stages.run_stages(
+            plan,
+            views,
+            allowed_rows(where, state, views),
+            array,
+            self.model.encode(array),
+            decoder=self._linear_decoder() if plan.needs_decoder else None,
+            metric=self.metric,
+            n_bits=self.n_bits,
+            threads=check_threads(threads),
+        )
 
     def search_codes(
         self,
@@ -320,7 +304,7 @@ class Collection:
         """Return all rows whose code differs from the query's in at most `radius` bits."""
         array = check_vectors(queries, width=self._state.manifest.width, name="queries")
         state, views = self._snapshot()
-        return stages.hamming_within(
+        return hamming_within(
             views,
             allowed_rows(where, state, views),
             self.model.encode(array),
@@ -333,24 +317,7 @@ class Collection:
         """Return what is stored under these ids or keys, in the order given."""
         with self._guard:
             state = self._state
-            chosen = ids_of(ids, state)
-            owners, rows = state.find(chosen)
-            segments = state.segments()
-        found = stages.Candidates(chosen[None], chosen[None], owners[None], rows[None])
-        codes = stages.gather([s.rows.codes for s in segments], found)[0]
-        vectors = None
-        if state.manifest.keep_vectors is not None:
-            kept = [s.rows.vectors for s in segments if s.rows.vectors is not None]
-            vectors = stages.gather(kept, found)[0]
-        keys: list[str | None] = []
-        metadata: dict[str, list[Any]] = {name: [] for name in sorted(state.kinds)}
-        for owner, row in zip(owners.tolist(), rows.tolist(), strict=True):
-            part = segments[owner].rows
-            keys.append((part.keys.at(row) or None) if part.keys is not None else None)
-            for name, values in metadata.items():
-                column = part.columns.get(name)
-                values.append(None if column is None else column.at(row))
-        return Records(chosen, keys, codes, self._reconstructions(codes), vectors, metadata)
+            return read_records(state, ids_of(ids, state), self.model)
 
     def compact(self, *, progress: Progress | None = None) -> None:
         """Bring all rows into one segment and drop what was deleted.
@@ -362,28 +329,9 @@ class Collection:
 
     def reencode(self, new_model: Any, *, progress: Progress | None = None) -> None:
         """Replace the model, and all codes by those it makes of the kept vectors."""
-        check_model(new_model)
         with self._guard:
             writer = self._writable()
-            manifest = writer.state.manifest
-            if manifest.keep_vectors is None:
-                raise InvalidInput(
-                    "no vectors are kept here, and codes cannot be made of codes: create a new "
-                    "collection with the new model and add the vectors again"
-                )
-            if new_model.n_features_in_ != manifest.width:
-                raise InvalidInput(
-                    f"the new model takes vectors of {new_model.n_features_in_} columns, "
-                    f"the collection keeps {manifest.width}"
-                )
-            name = model_folder(new_model)
-            new_model.save(self._folder / name, overwrite=True)
-            changes = {
-                "n_bits": new_model.n_bits,
-                "fingerprint": new_model.fingerprint_,
-                "model": name,
-                "model_files": model_files(self._folder / name),
-            }
+            changes = place_new_model(self._folder, writer.state.manifest, new_model)
             writer.reencode(
                 changes, lambda block: new_model.encode(block.astype(np.float32)), progress=progress
             )
@@ -396,7 +344,7 @@ class Collection:
 
         One row per pair, (n_pairs, 3) int64: the smaller id, the larger id, the distance; by ids.
         """
-        return stages.pairs_within(
+        return pairs_within(
             self._snapshot()[1],
             check_radius(radius),
             n_bits=self.n_bits,
@@ -436,22 +384,6 @@ class Collection:
         if self._decoder is None:
             self._decoder = decoder_of(self.model, self.metric)
         return self._decoder
-
-    def _reconstructions(self, codes: Codes) -> Vectors | None:
-        try:
-            decoded: Vectors = self.model.decode(codes)
-        except InvalidInput:
-            return None
-        return decoded
-
-    def _shortlist(self, shortlist: int | None, k: int) -> int:
-        if shortlist is None:
-            return 10 * k
-        if isinstance(shortlist, bool) or not isinstance(shortlist, (int, np.integer)):
-            raise InvalidInput(f"shortlist must be a whole number or None, got {shortlist!r}")
-        if shortlist < k:
-            raise InvalidInput(f"a shortlist of {shortlist} cannot give {k} neighbours")
-        return int(shortlist)
 
     def _append(
         self,

@@ -57,3 +57,27 @@ def load_checked(folder: Path, manifest: Manifest) -> Any:
             "restore it from a copy"
         )
     return model
+
+
+def place_new_model(folder: Path, manifest: Manifest, model: Any) -> dict[str, Any]:
+    """Store a model that shall replace the present one; return what the manifest must then say."""
+    check_model(model)
+    if manifest.keep_vectors is None:
+        raise InvalidInput(
+            "no vectors are kept here, and codes cannot be made of codes: create a new "
+            "collection with the new model and add the vectors again"
+        )
+    if model.n_features_in_ != manifest.width:
+        raise InvalidInput(
+            f"the new model takes vectors of {model.n_features_in_} columns, "
+            f"the collection keeps {manifest.width}"
+        )
+    name = model_folder(model)
+    if name != manifest.model:
+        model.save(folder / name, overwrite=True)
+    return {
+        "n_bits": model.n_bits,
+        "fingerprint": model.fingerprint_,
+        "model": name,
+        "model_files": model_files(folder / name),
+    }

@@ -6,20 +6,24 @@ answer, and an id is found by bisection.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sghash.collection.columns import Column, join_columns
 from sghash.collection.texts import KeyTable, Texts, empty_texts, join_texts, key_table
-from sghash.validation import Codes, Ids
+from sghash.validation import Codes, Ids, Vectors
+
+if TYPE_CHECKING:
+    from sghash.kernels.asymmetric import Terms
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
     """`ids` is None where they are `first`, `first` + 1, ...; `vectors` and `keys` may be None."""
 
@@ -30,6 +34,8 @@ class Rows:
     keys: Texts | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     stored_keys: KeyTable | None = None
+    _terms: Terms | None = field(default=None, init=False, repr=False)
+    _terms_guard: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -40,6 +46,21 @@ class Rows:
         if self.keys is None or self.stored_keys is not None:
             return self.stored_keys
         return key_table(self.keys)
+
+    def terms(self, pairs: Vectors, threads: int) -> Terms:
+        """What each code adds to scores by itself, a byte per row; computed once, kept in memory.
+
+        `pairs` are the tables of the collection's decoder, the same at every call.
+        """
+        with self._terms_guard:
+            if self._terms is None:
+                from sghash.kernels.asymmetric import make_terms
+                from sghash.kernels.rescoring import code_terms
+
+                values = code_terms(self.codes, pairs, threads=threads)
+                object.__setattr__(self, "_terms", make_terms(values, pairs))
+            assert self._terms is not None
+            return self._terms
 
     def ids_at(self, rows: NDArray[np.int64] | slice) -> Ids:
         """Ids of these rows."""

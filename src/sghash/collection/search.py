@@ -1,8 +1,9 @@
 """Search in stages: Hamming shortlist, scores from the decoder, exact distances of kept vectors.
 
-Each stage orders what the one before it let through; where two rows tie, the next stage decides,
-and in the end the id. A shortlist that ends among rows of equal Hamming distance is extended by
-such rows, up to twice its length, so that not their ids but their scores decide.
+Each stage orders what the one before it let through, and what ties there is ordered by the stage
+before, then by id. A shortlist that ends among rows of equal Hamming distance is extended by such
+rows, up to twice its length, so that not their ids but their scores decide. Without a shortlist
+the decoder scores every row.
 """
 
 from __future__ import annotations
@@ -14,19 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.collection.decoding import Decoder, query_scores
-from sghash.collection.segments import Progress, View
-from sghash.kernels import hamming_neighbors, hamming_range
+from sghash.collection.segments import View
+from sghash.collection.stages import Stages
+from sghash.kernels import hamming_neighbors
 from sghash.neighbors import (
     PADDING_ID,
     Neighbors,
-    RangeNeighbors,
     empty_neighbors,
     padding_distance,
 )
 from sghash.validation import Codes, Ids, Vectors
 
-# Rows of one side that a join compares with everything at a time.
-JOIN_ROWS = 4096
 _KINDS = {"l2": 0, "ip": 1, "cosine": 2}
 _Mask = NDArray[np.bool_]
 
@@ -59,16 +58,85 @@ def hamming_candidates(
         found = hamming_neighbors(
             view.rows.codes, query_codes, k, n_bits=n_bits, mask=mask, threads=threads
         )
-        ids = np.where(found.ids < 0, PADDING_ID, view.rows.ids_at(found.ids))
-        parts.append(Candidates(found.distances, ids, np.full_like(ids, owner), found.ids))
-    if len(parts) == 1:
-        return parts[0]
+        parts.append(_placed(found, view, owner))
     if not parts:
         distances, ids = empty_neighbors(len(query_codes), k, np.int32)
         return Candidates(distances, ids, ids, ids)
+    return _joined(parts, k)
+
+
+def _placed(found: Neighbors, view: View, owner: int) -> Candidates:
+    """What a kernel found in one segment, with ids for its rows."""
+    ids = np.where(found.ids < 0, PADDING_ID, view.rows.ids_at(found.ids))
+    return Candidates(found.distances, ids, np.full_like(ids, owner), found.ids)
+
+
+def _joined(parts: Sequence[Candidates], k: int) -> Candidates:
+    """The best k of all segments by (distance, id)."""
+    if len(parts) == 1:
+        return parts[0]
     joined = Candidates(*(np.concatenate(fields, axis=1) for fields in zip(*parts, strict=True)))
     last = np.where(joined.ids == PADDING_ID, np.iinfo(np.int64).max, joined.ids)
     return joined.take(np.lexsort((last, joined.distances), axis=1)[:, :k])
+
+
+def run_stages(
+    stages: Stages,
+    views: Sequence[View],
+    masks: Sequence[_Mask | None],
+    queries: Vectors,
+    query_codes: Codes,
+    *,
+    decoder: Decoder | None,
+    metric: str,
+    n_bits: int,
+    threads: int,
+) -> Neighbors:
+    """The k nearest rows by the last stage; `decoder` is needed where a stage uses it."""
+    if stages.rerank == "none" or not views:
+        found = hamming_candidates(
+            views, masks, query_codes, stages.k, n_bits=n_bits, threads=threads
+        )
+        return answer(found, stages.k)
+    last = stages.rerank == "decoder"
+    n_decoded = stages.k if last else stages.by_decoder
+    if stages.by_hamming is None:
+        found = decoder_candidates(views, masks, decoder, queries, n_decoded or stages.k, threads)
+    else:
+        found = hamming_candidates(
+            views, masks, query_codes, 2 * stages.by_hamming, n_bits=n_bits, threads=threads
+        )
+        found = with_ties(found, stages.by_hamming)
+        if n_decoded is not None and decoder is not None:
+            scores = decoder_scores(views, found, decoder, queries, threads)
+            found = ordered(found, scores, n_decoded)
+    if not last:
+        found = ordered(found, vector_scores(views, found, queries, metric), stages.k)
+    return answer(found, stages.k)
+
+
+def decoder_candidates(
+    views: Sequence[View],
+    masks: Sequence[_Mask | None],
+    decoder: Decoder | None,
+    queries: Vectors,
+    k: int,
+    threads: int,
+) -> Candidates:
+    """The k best rows of all segments by (score, id), every row being scored."""
+    from sghash.kernels.asymmetric import asymmetric_neighbors
+
+    assert decoder is not None  # the caller's promise, not the user's input
+    tables, offsets = query_scores(decoder, queries)
+    parts = []
+    for owner, (view, mask) in enumerate(zip(views, masks, strict=True)):
+        terms = None if decoder.pairs is None else view.rows.terms(decoder.pairs, threads)
+        found = asymmetric_neighbors(
+            view.rows.codes, tables, k, terms=terms, mask=mask, threads=threads
+        )
+        parts.append(_placed(found, view, owner))
+    found_all = _joined(parts, k)
+    return found_all._replace(distances=found_all.distances + offsets[:, None])
 
 
 def with_ties(candidates: Candidates, length: int) -> Candidates:
@@ -138,62 +206,3 @@ def answer(candidates: Candidates, k: int) -> Neighbors:
     padding = padding_distance(result.distances.dtype)
     result.distances[:, :width] = np.where(missing, padding, candidates.distances[:, :width])
     return result
-
-
-def hamming_within(
-    views: Sequence[View],
-    masks: Sequence[_Mask | None],
-    query_codes: Codes,
-    radius: int,
-    *,
-    n_bits: int,
-    threads: int,
-) -> RangeNeighbors:
-    """All rows of all segments within a radius, of each query by (distance, id)."""
-    n_queries = len(query_codes)
-    queries, distances, ids = [], [], []
-    for view, mask in zip(views, masks, strict=True):
-        found = hamming_range(
-            view.rows.codes, query_codes, radius, n_bits=n_bits, mask=mask, threads=threads
-        )
-        queries.append(np.repeat(np.arange(n_queries), np.diff(found.limits)))
-        distances.append(found.distances)
-        ids.append(view.rows.ids_at(found.ids))
-    all_queries = np.concatenate([np.empty(0, dtype=np.int64), *queries])
-    all_distances = np.concatenate([np.empty(0, dtype=np.int32), *distances])
-    all_ids = np.concatenate([np.empty(0, dtype=np.int64), *ids])
-    order = np.lexsort((all_ids, all_distances, all_queries))
-    limits = np.searchsorted(all_queries[order], np.arange(n_queries + 1))
-    return RangeNeighbors(limits.astype(np.int64), all_distances[order], all_ids[order])
-
-
-def pairs_within(
-    views: Sequence[View],
-    radius: int,
-    *,
-    n_bits: int,
-    threads: int,
-    progress: Progress | None = None,
-) -> NDArray[np.int64]:
-    """All pairs of living rows within a radius: (smaller id, larger id, distance), by ids."""
-    found = []
-    masks = [view.alive for view in views]
-    total, done = sum(len(view.rows) for view in views), 0
-    for number, (rows, alive) in enumerate(views):
-        for start in range(0, len(rows), JOIN_ROWS):
-            stop = min(start + JOIN_ROWS, len(rows))
-            chosen = np.arange(start, stop)
-            chosen = chosen if alive is None else chosen[alive[start:stop]]
-            # A pair is met from both sides: rows of earlier segments have met this one already.
-            near = hamming_within(
-                views[number:], masks[number:], np.asarray(rows.codes[chosen]), radius,
-                n_bits=n_bits, threads=threads,
-            )  # fmt: skip
-            own = np.repeat(rows.ids_at(chosen), np.diff(near.limits))
-            pairs = np.stack([np.minimum(own, near.ids), np.maximum(own, near.ids)])
-            found.append(np.vstack([pairs, near.distances])[:, own != near.ids])
-            done += stop - start
-            if progress is not None:
-                progress(done, total)
-    joined = np.concatenate([np.empty((3, 0), dtype=np.int64), *found], axis=1)
-    return np.unique(joined.T, axis=0)

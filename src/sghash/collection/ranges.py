@@ -1,0 +1,76 @@
+"""All rows within a radius, and all pairs of rows within a radius of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.collection.segments import Progress, View
+from sghash.kernels import hamming_range
+from sghash.neighbors import RangeNeighbors
+from sghash.validation import Codes
+
+# Rows of one side that a join compares with everything at a time.
+JOIN_ROWS = 4096
+_Mask = NDArray[np.bool_]
+
+
+def hamming_within(
+    views: Sequence[View],
+    masks: Sequence[_Mask | None],
+    query_codes: Codes,
+    radius: int,
+    *,
+    n_bits: int,
+    threads: int,
+) -> RangeNeighbors:
+    """All rows of all segments within a radius, of each query by (distance, id)."""
+    n_queries = len(query_codes)
+    queries, distances, ids = [], [], []
+    for view, mask in zip(views, masks, strict=True):
+        found = hamming_range(
+            view.rows.codes, query_codes, radius, n_bits=n_bits, mask=mask, threads=threads
+        )
+        queries.append(np.repeat(np.arange(n_queries), np.diff(found.limits)))
+        distances.append(found.distances)
+        ids.append(view.rows.ids_at(found.ids))
+    all_queries = np.concatenate([np.empty(0, dtype=np.int64), *queries])
+    all_distances = np.concatenate([np.empty(0, dtype=np.int32), *distances])
+    all_ids = np.concatenate([np.empty(0, dtype=np.int64), *ids])
+    order = np.lexsort((all_ids, all_distances, all_queries))
+    limits = np.searchsorted(all_queries[order], np.arange(n_queries + 1))
+    return RangeNeighbors(limits.astype(np.int64), all_distances[order], all_ids[order])
+
+
+def pairs_within(
+    views: Sequence[View],
+    radius: int,
+    *,
+    n_bits: int,
+    threads: int,
+    progress: Progress | None = None,
+) -> NDArray[np.int64]:
+    """All pairs of living rows within a radius: (smaller id, larger id, distance), by ids."""
+    found = []
+    masks = [view.alive for view in views]
+    total, done = sum(len(view.rows) for view in views), 0
+    for number, (rows, alive) in enumerate(views):
+        for start in range(0, len(rows), JOIN_ROWS):
+            stop = min(start + JOIN_ROWS, len(rows))
+            chosen = np.arange(start, stop)
+            chosen = chosen if alive is None else chosen[alive[start:stop]]
+            # A pair is met from both sides: rows of earlier segments have met this one already.
+            near = hamming_within(
+                views[number:], masks[number:], np.asarray(rows.codes[chosen]), radius,
+                n_bits=n_bits, threads=threads,
+            )  # fmt: skip
+            own = np.repeat(rows.ids_at(chosen), np.diff(near.limits))
+            pairs = np.stack([np.minimum(own, near.ids), np.maximum(own, near.ids)])
+            found.append(np.vstack([pairs, near.distances])[:, own != near.ids])
+            done += stop - start
+            if progress is not None:
+                progress(done, total)
+    joined = np.concatenate([np.empty((3, 0), dtype=np.int64), *found], axis=1)
+    return np.unique(joined.T, axis=0)

@@ -1,0 +1,51 @@
+"""Everything that is stored under some ids."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from numpy.typing import NDArray
+
+from sghash.collection.search import Candidates, gather
+from sghash.collection.state import State
+from sghash.errors import InvalidInput
+from sghash.validation import Codes, Ids, Vectors
+
+
+class Records(NamedTuple):
+    """What `get` returns, one entry per id asked for; None stands for what is not kept."""
+
+    ids: Ids
+    keys: list[str | None]
+    codes: Codes
+    reconstructions: Vectors | None
+    vectors: NDArray[Any] | None
+    metadata: dict[str, list[Any]]
+
+
+def read_records(state: State, ids: Ids, model: Any) -> Records:
+    """Read the rows of ids that are there, in the order given."""
+    owners, rows = state.find(ids)
+    parts = [segment.rows for segment in state.segments()]
+    found = Candidates(ids[None], ids[None], owners[None], rows[None])
+    codes = gather([part.codes for part in parts], found)[0]
+    vectors = None
+    if state.manifest.keep_vectors is not None:
+        vectors = gather([p.vectors for p in parts if p.vectors is not None], found)[0]
+    keys: list[str | None] = []
+    metadata: dict[str, list[Any]] = {name: [] for name in sorted(state.kinds)}
+    for owner, row in zip(owners.tolist(), rows.tolist(), strict=True):
+        part = parts[owner]
+        keys.append((part.keys.at(row) or None) if part.keys is not None else None)
+        for name, values in metadata.items():
+            column = part.columns.get(name)
+            values.append(None if column is None else column.at(row))
+    return Records(ids, keys, codes, _reconstructions(model, codes), vectors, metadata)
+
+
+def _reconstructions(model: Any, codes: Codes) -> Vectors | None:
+    try:
+        decoded: Vectors = model.decode(codes)
+    except InvalidInput:
+        return None
+    return decoded
