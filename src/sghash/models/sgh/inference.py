@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sghash.bits import pack_bits, unpack_bits
-from sghash.blocks import VectorSource, blocks_of
+from sghash.blocks import VectorSource, blocks_of, read_rows
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, refusals
+from sghash.models.blockwise import one_thread_each
 from sghash.models.sgh import asymmetric
 from sghash.models.sgh.asymmetric import QueryTables
 from sghash.models.sgh.encoder import draw_bits, sigmoid
@@ -18,9 +23,16 @@ from sghash.models.sgh.gradients import encoder_logits, gaussian_decoder
 from sghash.models.sgh.objective import DescriptionLength, description_length
 from sghash.models.sgh.posterior import sharpen
 from sghash.models.sgh.scaling import unit_rows
-from sghash.validation import Codes, Vectors, n_bytes_of
+from sghash.validation import Codes, Vectors, available_cores, n_bytes_of
+
+if TYPE_CHECKING:
+    from sghash.kernels.projection import Projection
 
 MEASURE_ROWS = 4096
+# Fewer rows than this are not worth a second thread.
+ALONE_ROWS = 8192
+# A source is read this much at a time.
+READ_BYTES = 1 << 25
 
 
 class GenerativeHasher(BinaryHasher):
@@ -62,14 +74,36 @@ class GenerativeHasher(BinaryHasher):
         return codes
 
     def _project(self, X: ArrayLike | VectorSource) -> Codes:
-        """Project, compare and pack, block by block."""
-        from sghash.kernels.projection import BLOCK_ROWS, arrange, pack_signs
+        """Project, compare and pack, in blocks that stay in the cache, on all cores."""
+        from sghash.kernels.projection import arrange
 
         source = self._vectors_to_read(X)
-        codes = np.empty((source.shape[0], n_bytes_of(self.n_bits)), dtype=np.uint8)
+        n = source.shape[0]
+        codes = np.empty((n, n_bytes_of(self.n_bits)), dtype=np.uint8)
         projection = arrange(self.encoder_weights_, self.encoder_bias_)
+        if n <= ALONE_ROWS:
+            self._pack(read_rows(source, 0, n), projection, codes)
+            return codes
+        # Only arrays may be read by several threads at once.
+        width = source.shape[1] * source.dtype.itemsize
+        n_read = n if isinstance(source, np.ndarray) else max(ALONE_ROWS, READ_BYTES // width)
+        n_threads = available_cores()
+        with one_thread_each(), ThreadPoolExecutor(n_threads) as pool:
+            for first, part in blocks_of(source, n_read):
+                edges = np.linspace(0, len(part), n_threads + 1).astype(int)
+                shares = [slice(*edge) for edge in pairwise(edges.tolist())]
+                own = codes[first : first + len(part)]
+                waiting = [pool.submit(self._pack, part[s], projection, own[s]) for s in shares]
+                for share in waiting:
+                    share.result()
+        return codes
+
+    def _pack(self, vectors: NDArray[Any], projection: Projection, codes: Codes) -> None:
+        """Fill `codes` (n, n_bytes) from unchecked vectors (n, d); refuses what is not finite."""
+        from sghash.kernels.projection import BLOCK_ROWS, pack_signs
+
         scores = np.empty((BLOCK_ROWS, projection.bias.size), dtype=np.float32)
-        for first, block in blocks_of(source, BLOCK_ROWS):
+        for first, block in blocks_of(vectors, BLOCK_ROWS):
             with np.errstate(over="ignore", invalid="ignore"):
                 rows = self._ready(np.ascontiguousarray(block, dtype=np.float32))
                 product = scores[: len(block)]
@@ -80,7 +114,6 @@ class GenerativeHasher(BinaryHasher):
                     "X holds values so large that their projection is infinite in float32: "
                     "rescale them as for fit"
                 )
-        return codes
 
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
         return vectors @ self.encoder_weights_ + self.encoder_bias_ > 0

@@ -22,9 +22,10 @@ from sghash.validation import Ids, Vectors
 
 
 class TermView(NamedTuple):
-    """What a term sees of one step: logits and probabilities are (m, n_bits)."""
+    """What a term sees of one step: vectors in the trainer's units, logits (m, n_bits), ..."""
 
     rows: Ids
+    vectors: Vectors
     logits: Floats
     probabilities: Floats
     extra_logits: Floats | None
@@ -93,6 +94,7 @@ class Terms:
                 further = more @ parameters["encoder_weights"] + parameters["encoder_bias"]
             view = TermView(
                 batch.rows,
+                batch.vectors,
                 logits,
                 probabilities,
                 further,
