@@ -54,12 +54,25 @@ def write_new(path: Path, pieces: Iterable[Any]) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Put a small file in the place of another: readers see the old one or the new one."""
+    """Put a small file in the place of another: readers see the old one or the new one.
+
+    If the disk cannot promise to keep the new one, the old one is put back.
+    """
+    before = path.read_bytes() if path.exists() else None
     temporary = path.with_name(f"{path.name}.new")
     write_new(temporary, [data])
     with storage_errors(path):
         os.replace(temporary, path)
-        sync_folder(path.parent)
+    try:
+        with storage_errors(path):
+            sync_folder(path.parent)
+    except StorageError:
+        # No sync here: this disk refuses it, and either content is a whole one.
+        with suppress(OSError):
+            if before is not None:
+                temporary.write_bytes(before)
+                os.replace(temporary, path)
+        raise
 
 
 def remove(path: Path) -> None:

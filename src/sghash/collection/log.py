@@ -17,6 +17,7 @@ import os
 import struct
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,14 +113,17 @@ class LogWriter:
         self.path, self.end = path, end
         self._handle = open_to_append(path)
         self._turn = 0
-        with storage_errors(path):
-            if os.fstat(self._handle).st_size > end:
-                os.ftruncate(self._handle, end)
+        try:
+            with storage_errors(path):
+                if os.fstat(self._handle).st_size > end:
+                    os.ftruncate(self._handle, end)
+                # A record that was whole but not yet acknowledged when a writer died counts now.
                 sync_file(self._handle)
-            # A record that was whole but not yet acknowledged when a writer died counts now.
-            sync_file(self._handle)
-            for _ in _SLOTS:
-                self._acknowledge()
+                for _ in _SLOTS:
+                    self._acknowledge()
+        except BaseException:
+            os.close(self._handle)
+            raise
 
     def append(self, pieces: Sequence[Any]) -> None:
         """Add a record made of these pieces; it is on the disk when this returns."""
@@ -135,7 +139,9 @@ class LogWriter:
                 self._take_back(error)
                 raise
             self.end += len(record)
-            self._acknowledge()
+            # The record is on the disk whether or not its end can be noted.
+            with suppress(OSError):
+                self._acknowledge()
 
     def _acknowledge(self) -> None:
         """Note the end in the slot whose turn it is: no need to wait for the disk here."""

@@ -43,10 +43,11 @@ class Writer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._number = 0
         self._lock = WriterLock(folder / LOCK)
         try:
-            self.state = load_state(folder)
-            self._log = LogWriter(folder / self.state.manifest.log, self.state.log_end)
+            self._log: LogWriter | None = None
+            self._return_to_disk()
             self._remove_orphans()
         except BaseException:
             self._lock.release()
@@ -54,7 +55,8 @@ class Writer:
 
     def close(self) -> None:
         """Give up the right to write."""
-        self._log.close()
+        if self._log is not None:
+            self._log.close()
         self._lock.release()
 
     def append(self, rows: Rows, *, replacing: bool) -> None:
@@ -84,12 +86,13 @@ class Writer:
 
     def _record(self, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         def change() -> None:
+            assert self._log is not None  # `_guarded` opened it
             self._log.append(pack_sections(about, arrays))
             self.state.apply(about, arrays)
             self.state.log_end = self._log.end
 
         self._guarded(change)
-        if self._log.end >= LOG_BYTES or self.state.n_records >= LOG_RECORDS:
+        if self.state.log_end >= LOG_BYTES or self.state.n_records >= LOG_RECORDS:
             try:
                 self._guarded(self._flush)
             except StorageError as error:
@@ -103,13 +106,23 @@ class Writer:
 
     def _guarded(self, change: Callable[[], None]) -> None:
         """Make a change; if it fails, go back to what is on the disk."""
+        if self._log is None:
+            self._return_to_disk()
         try:
             change()
         except BaseException:
-            self._log.close()
-            self.state = load_state(self.folder)
-            self._log = LogWriter(self.folder / self.state.manifest.log, self.state.log_end)
+            # If the disk refuses even that, the next change tries again before anything else.
+            with suppress(StorageError):
+                self._return_to_disk()
             raise
+
+    def _return_to_disk(self) -> None:
+        """Forget what is in memory: read the state again, and open its log."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        self.state = load_state(self.folder)
+        self._log = LogWriter(self.folder / self.state.manifest.log, self.state.log_end)
 
     def _flush(
         self,
@@ -121,31 +134,37 @@ class Writer:
     ) -> None:
         """Write segments, a new log, then the manifest that names them; then remove the old."""
         state, manifest = self.state, self.state.manifest
-        number = manifest.next_file
         entries: list[SegmentEntry] = []
         merged = self._to_merge(merge_all)
         for entry, segment in zip(manifest.segments, state.stored, strict=True):
             if segment not in merged and segment.n_alive:
                 if segment.changed and segment.alive is not None:
-                    entry = replace(entry, deleted=f"deleted-{number:08d}")
+                    entry = replace(entry, deleted=self._new_name("deleted"))
                     write_deleted(self.folder / str(entry.deleted), segment.alive)
-                    number += 1
                 entries.append(entry)
         if any(segment.n_alive for segment in merged):
-            file = f"segment-{number:08d}"
+            file = self._new_name("segment")
             n = write_segment(self.folder / file, merged, encode=encode, progress=progress)
             entries.append(SegmentEntry(file, n))
-            number += 1
-        log = f"log-{number:08d}"
+        log = self._new_name("log")
         create_log(self.folder / log)
         with storage_errors(self.folder):
             sync_folder(self.folder)
         following = manifest.following(
-            segments=tuple(entries), log=log, next_id=state.next_id, next_file=number + 1,
+            segments=tuple(entries), log=log, next_id=state.next_id, next_file=self._number,
             columns=state.kinds, **(changes or {}),
         )  # fmt: skip
         write_manifest(self.folder, following)
-        self._follow(following)
+        # The change counts from here on: what fails now is only put off.
+        try:
+            self._follow()
+        except StorageError as error:
+            logger.warning("%s is written, but cannot be continued yet: %s", self.folder, error)
+
+    def _new_name(self, kind: str) -> str:
+        """A name never used before, not even by a change that failed."""
+        self._number = max(self._number, self.state.manifest.next_file) + 1
+        return f"{kind}-{self._number - 1:08d}"
 
     def _to_merge(self, merge_all: bool) -> list[Segment]:
         """The runs of the log, and stored segments where there are too many."""
@@ -158,11 +177,13 @@ class Writer:
         smallest = sorted(state.stored, key=lambda segment: segment.n_alive)
         return [*smallest[:MERGE_SEGMENTS], *state.runs]
 
-    def _follow(self, manifest: Manifest) -> None:
-        """Continue with a manifest that is on the disk."""
-        self._log.close()
+    def _follow(self) -> None:
+        """Continue with the manifest that is on the disk now."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
         self.state = load_state(self.folder, self.state)
-        self._log = LogWriter(self.folder / manifest.log, self.state.log_end)
+        self._log = LogWriter(self.folder / self.state.manifest.log, self.state.log_end)
         self._remove_orphans()
 
     def _remove_orphans(self) -> None:
