@@ -31,6 +31,24 @@ def test_error_falls_at_every_step_and_is_what_the_definition_says(rng, n_bits):
     assert history[-1] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("n_bits", [6, 20])
+def test_equals_the_textbook_alternation(rng, n_bits):
+    """The paper's two lines in double precision, from the same first rotation."""
+    vectors = correlated(rng)
+    start = ITQ(n_bits=n_bits, n_iterations=0, random_state=2).fit(vectors)
+    wide = vectors.astype(np.float64) - vectors.mean(axis=0)
+    axes = np.linalg.eigh(np.cov(wide.T))[1][:, ::-1][:, : min(n_bits, 12)]
+    components, rotation = wide @ axes, axes.T @ start.projection_
+    errors = []
+    for _ in range(11):
+        signs = np.where(components @ rotation > 0, 1.0, -1.0)
+        errors.append(np.square(signs - components @ rotation).sum(axis=1).mean())
+        left, _, right = np.linalg.svd(components.T @ signs, full_matrices=False)
+        rotation = left @ right
+    model = ITQ(n_bits=n_bits, n_iterations=10, random_state=2).fit(vectors)
+    assert np.allclose(model.quantization_error_history_, errors, rtol=1e-4)
+
+
 def test_rotation_is_orthonormal_on_both_sides_of_the_rank(rng):
     vectors = correlated(rng)
     short = ITQ(n_bits=5, random_state=0).fit(vectors).projection_
