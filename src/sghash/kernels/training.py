@@ -71,18 +71,26 @@ def _mixed(word: Any) -> Any:
 
 @_fused
 def draw_codes(
-    logits: Any, bias: Any, mode: int, signed: bool, keys: Any, probabilities: Any, codes: Any
+    logits: Any,
+    bias: Any,
+    mode: int,
+    signed: bool,
+    keys: Any,
+    first_row: int,
+    probabilities: Any,
+    codes: Any,
 ) -> None:
     """Add `bias` to `logits` (m, l), and fill `probabilities` and `codes` h of the same shape.
 
-    Draws come from a counter scrambled with `keys` (2,) uint32: the same keys, the same draws.
+    Draws come from a counter scrambled with `keys` (2,) uint32: the same keys, the same draws,
+    also for a part of the rows that begins at `first_row`.
     """
     n_rows, n_bits = logits.shape
     step = np.float32(2.0) if signed else np.float32(1.0)
     low = np.float32(-1.0) if signed else np.float32(0.0)
     first_key, second_key = keys[0], keys[1]
     for i in range(n_rows):
-        row_key = _mixed(np.uint32(_mixed(np.uint32(i) ^ first_key) + second_key))
+        row_key = _mixed(np.uint32(_mixed(np.uint32(first_row + i) ^ first_key) + second_key))
         for k in range(n_bits):
             logit = logits[i, k] + bias[k]
             p = _sigmoid(logit)
@@ -133,9 +141,9 @@ def logit_gradient(
 
     D = linear * slope + quadratic_k * (1 - 2 above / step) as in `models.sgh.gradients`, with
     `quadratic` (l,) zero for the estimators that leave that term out. Also adds up the variances
-    of the bits by column, and fills the gradients (l,) by the encoder's bias and by the prior. The
-    prior stands in the divergence alone, so its optimum, and its gradient here, do not depend on
-    the divergence's weight.
+    of the bits by column, and fills this part of the gradients (l,) by the encoder's bias and by
+    the prior (for which -`scale` p: sigmoid(beta) is still to be added). The prior stands in the
+    divergence alone, so its optimum, and its gradient here, do not depend on the weight.
     """
     n_rows, n_bits = slopes.shape
     variance_sums[:] = 0
@@ -156,8 +164,6 @@ def logit_gradient(
             bias_gradient[k] += slope
             variance_sums[k] += spread * variance
             prior_gradient[k] -= by_row * p
-    for k in range(n_bits):
-        prior_gradient[k] += _sigmoid(prior_logits[k])
 
 
 @_fused

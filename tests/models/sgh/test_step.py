@@ -118,7 +118,7 @@ def test_draws_follow_the_probabilities_and_only_the_keys(signed: bool) -> None:
     logits = np.tile(np.linspace(-4, 4, 16, dtype=np.float32), (20_000, 1))
     p, codes = np.empty_like(logits), np.empty_like(logits)
     keys = np.array([7, 8], dtype=np.uint32)
-    kernels.draw_codes(logits, np.zeros(16, np.float32), kernels.DRAW, signed, keys, p, codes)
+    kernels.draw_codes(logits, np.zeros(16, np.float32), kernels.DRAW, signed, keys, 0, p, codes)
     np.testing.assert_allclose(p, 1 / (1 + np.exp(-logits.astype(np.float64))), atol=2e-7)
     assert set(np.unique(codes)) == ({-1.0, 1.0} if signed else {0.0, 1.0})
     bits = codes > 0
@@ -131,16 +131,33 @@ def test_draws_follow_the_probabilities_and_only_the_keys(signed: bool) -> None:
     assert np.abs((centred[1:] * centred[:-1]).mean(axis=0)).max() < 5 / np.sqrt(len(bits))
     again, other = np.empty_like(codes), np.empty_like(codes)
     zero = np.zeros(16, np.float32)
-    kernels.draw_codes(logits, zero, kernels.DRAW, signed, keys, p, again)
-    kernels.draw_codes(logits, zero, kernels.DRAW, signed, keys + np.uint32(1), p, other)
+    kernels.draw_codes(logits, zero, kernels.DRAW, signed, keys, 0, p, again)
+    kernels.draw_codes(logits, zero, kernels.DRAW, signed, keys + np.uint32(1), 0, p, other)
     assert (again == codes).all() and (other != codes).any()
+
+
+def test_a_step_in_parts_is_the_step(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parameters, batch = some_parameters(rng), some_batch(rng)
+    whole, parts, threads = (parameters.zeros() for _ in range(3))
+    step = GaussianStep(estimator="distributional", coding="signed")
+    step.gradient(parameters, batch, 0.7, np.random.default_rng(1), whole)
+    monkeypatch.setattr("sghash.models.sgh.step.PART_WORK", 1)
+    divided = GaussianStep(estimator="distributional", coding="signed")
+    divided.gradient(parameters, batch, 0.7, np.random.default_rng(1), parts)
+    assert divided._room is not None and len(divided._room.parts) == 4
+    np.testing.assert_allclose(parts.flat, whole.flat, rtol=1e-4, atol=1e-5)
+    with divided.working():
+        divided.gradient(parameters, batch, 0.7, np.random.default_rng(1), threads)
+    np.testing.assert_array_equal(threads.flat, parts.flat)
 
 
 def test_probabilities_are_right_far_out() -> None:
     logits = np.array([[-1e30, -88.0, -30.0, -1.5, 0.0, 1.5, 30.0, 1e30]], dtype=np.float32)
     p, codes = np.empty_like(logits), np.empty_like(logits)
     keys = np.zeros(2, dtype=np.uint32)
-    kernels.draw_codes(logits, np.zeros(8, np.float32), kernels.MEAN, False, keys, p, codes)
+    kernels.draw_codes(logits, np.zeros(8, np.float32), kernels.MEAN, False, keys, 0, p, codes)
     np.testing.assert_allclose(p, sigmoid(np.clip(logits, -100, 100)), atol=1e-7)
     assert ((p >= 0) & (p <= 1)).all() and p[0, 4] == 0.5
 
@@ -227,7 +244,8 @@ def test_weight_decay_and_confidence_slopes(rng: np.random.Generator) -> None:
     logits = rng.standard_normal((N_ROWS, N_BITS))
     logits = np.where(np.abs(logits) < 0.1, 0.5, logits)
     rows = np.arange(N_ROWS)
-    view = TermView(rows, logits, sigmoid(logits), None, None, parameters)
+    vectors = np.zeros((N_ROWS, WIDTH), dtype=np.float32)
+    view = TermView(rows, vectors, logits, sigmoid(logits), None, None, parameters)
     decay = WeightDecay(0.1).gradient(view)
     np.testing.assert_allclose(
         decay.parameters["encoder_weights"], 0.1 * parameters["encoder_weights"]

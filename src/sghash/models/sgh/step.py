@@ -6,10 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import pairwise
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sghash.models.sgh.batches import Batch
 from sghash.models.sgh.encoder import sigmoid
@@ -18,14 +22,22 @@ from sghash.models.sgh.gradients import codes_for, general_differences
 from sghash.models.sgh.parameters import Parameters
 from sghash.models.sgh.start import NOISE_FLOOR
 from sghash.models.sgh.terms import Terms
-from sghash.validation import Vectors
+from sghash.validation import Vectors, available_cores
 
 # At which h a step looks at the decoder, as `kernels.training` counts them.
 DRAW, MEAN, ROUND = 0, 1, 2
+# A part of a step is this many multiplications per product, or more: about a fifth of a
+# millisecond in all, against which waking another thread is cheap.
+PART_WORK = 1 << 21
+MAX_PARTS = 4
 
 
 class Step(Protocol):
     """Fills a gradient."""
+
+    def working(self) -> AbstractContextManager[None]:
+        """Context of many steps."""
+        ...
 
     def gradient(
         self,
@@ -56,6 +68,16 @@ class GaussianStep:
         self._is_difference = estimator in ("distributional", "exact")
         self._mode = {"exact": MEAN, "straight-through": ROUND}.get(estimator, DRAW)
         self._room: _Workspace | None = None
+        self._pool: ThreadPoolExecutor | None = None
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Context of many steps: keeps the threads that large steps are shared among."""
+        with ThreadPoolExecutor(available_cores()) as self._pool:
+            try:
+                yield
+            finally:
+                self._pool = None
 
     def gradient(
         self,
@@ -66,61 +88,116 @@ class GaussianStep:
         out: Parameters,
     ) -> float:
         """Fill `out` with the gradient at `parameters`; return E[-log p(x | h)] in nats."""
-        from sghash.kernels import training as kernels
-
-        x = batch.vectors
-        m, width = x.shape
+        m, width = batch.vectors.shape
         u = effective_weights(parameters)
         noise = max(float(np.exp(parameters["log_noise"])), NOISE_FLOOR)
-        room = self._workspace(m, width, len(u))
-        logits, p, h, r, slopes = room.logits, room.probabilities, room.codes, room.r, room.slopes
-
-        np.matmul(x, parameters["encoder_weights"], out=logits)
-        keys = rng.integers(1 << 32, size=2, dtype=np.uint32)
-        bias = parameters["encoder_bias"]
-        kernels.draw_codes(logits, bias, self._mode, self.signed, keys, p, h)
-        np.matmul(h, u, out=r)
-        kernels.finish_residual(r, parameters["decoder_bias"], x, room.sums, room.squares)
-        np.matmul(r, u.T, out=slopes)
+        if self._room is None or self._room.r.shape != (m, width):
+            self._room = _Workspace(m, width, len(u))
+        room = self._room
         lengths = np.einsum("kj,kj->k", u, u)
-        quadratic = lengths * np.float32(self.step**2 / (2 * noise) * self._is_difference)
-        kernels.logit_gradient(
-            slopes, logits, p, h, parameters["prior_logits"], self.step / noise, quadratic,
-            self.signed, kl_weight, 1 / m, room.spreads, out["encoder_bias"], out["prior_logits"],
+        now = _Now(
+            parameters, batch.vectors, u, noise, kl_weight,
+            lengths * np.float32(self.step**2 / (2 * noise) * self._is_difference),
+            rng.integers(1 << 32, size=2, dtype=np.uint32),
         )  # fmt: skip
+        if self._pool is None or len(room.parts) == 1:
+            for part in room.parts:
+                self._work(now, room, part)
+        else:
+            others = [self._pool.submit(self._work, now, room, part) for part in room.parts[1:]]
+            self._work(now, room, room.parts[0])
+            for other in others:
+                other.result()
+        part = room.parts[0]
+        for other_part in room.parts[1:]:
+            part.add(other_part)
 
         by_row = np.float32(1 / (m * noise))
-        np.matmul(h.T, r, out=room.by_decoder)
-        total = float(room.squares.sum(dtype=np.float64))
+        total = float(part.squares.sum(dtype=np.float64))
         if self.estimator == "exact":
-            room.by_decoder[...] += u * room.spreads[:, None]
-            total += float(room.spreads @ lengths)
-        room.by_decoder[...] *= by_row
-        _put_decoder_gradient(parameters, room.by_decoder, out)
-        np.multiply(room.sums, by_row, out=out["decoder_bias"])
+            part.by_decoder += u * part.spreads[:, None]
+            total += float(part.spreads @ lengths)
+        part.by_decoder *= by_row
+        _put_decoder_gradient(parameters, part.by_decoder, out)
+        np.multiply(part.sums, by_row, out=out["decoder_bias"])
         out["log_noise"][...] = 0.5 * (width - total / (m * noise)) * self.learn_noise
-        np.matmul(x.T, slopes, out=out["encoder_weights"])
-        self.terms.add(parameters, batch, logits, p, rng, out)
+        np.add(part.by_prior, sigmoid(parameters["prior_logits"]), out=out["prior_logits"])
+        out["encoder_bias"][...] = part.by_bias
+        out["encoder_weights"][...] = part.by_encoder
+        self.terms.add(parameters, batch, room.logits, room.probabilities, rng, out)
         return total / (2 * m * noise) + 0.5 * width * float(np.log(2 * np.pi * noise))
 
-    def _workspace(self, m: int, width: int, n_bits: int) -> _Workspace:
-        if self._room is None or self._room.r.shape != (m, width):
-            self._room = _Workspace(m, width, n_bits)
-        return self._room
+    def _work(self, now: _Now, room: _Workspace, part: _Part) -> None:
+        """Do one part of the rows: five products, and what stands between them."""
+        from sghash.kernels import training as kernels
+
+        own, values = part.rows, now.parameters
+        x, logits, p, h = now.x[own], room.logits[own], room.probabilities[own], room.codes[own]
+        r, slopes = room.r[own], room.slopes[own]
+        np.matmul(x, values["encoder_weights"], out=logits)
+        kernels.draw_codes(
+            logits, values["encoder_bias"], self._mode, self.signed, now.keys, own.start, p, h
+        )
+        np.matmul(h, now.u, out=r)
+        kernels.finish_residual(r, values["decoder_bias"], x, part.sums, part.squares)
+        np.matmul(r, now.u.T, out=slopes)
+        kernels.logit_gradient(
+            slopes, logits, p, h, values["prior_logits"], self.step / now.noise, now.quadratic,
+            self.signed, now.kl_weight, 1 / len(now.x), part.spreads, part.by_bias, part.by_prior,
+        )  # fmt: skip
+        np.matmul(h.T, r, out=part.by_decoder)
+        np.matmul(x.T, slopes, out=part.by_encoder)
+
+
+class _Now(NamedTuple):
+    """What all parts of one step share."""
+
+    parameters: Parameters
+    x: Vectors
+    u: Vectors
+    noise: float
+    kl_weight: float
+    quadratic: Vectors
+    keys: NDArray[np.uint32]
+
+
+class _Part:
+    """Sums over a slice of the rows of a batch."""
+
+    def __init__(self, rows: slice, width: int, n_bits: int) -> None:
+        self.rows = rows
+        self.sums, self.squares = _room(width), _room(width)
+        self.spreads, self.by_bias, self.by_prior = (_room(n_bits) for _ in range(3))
+        self.by_decoder, self.by_encoder = _room(n_bits, width), _room(width, n_bits)
+
+    def add(self, other: _Part) -> None:
+        """Add the sums of another slice."""
+        for name in ("sums", "squares", "spreads", "by_bias", "by_prior"):
+            getattr(self, name).__iadd__(getattr(other, name))
+        self.by_decoder += other.by_decoder
+        self.by_encoder += other.by_encoder
 
 
 class _Workspace:
-    """Room that is kept from step to step: fresh memory would cost more than the arithmetic."""
+    """Room that is kept from step to step: fresh memory would cost more than the arithmetic.
+
+    Large batches are worked on in several parts. Their number follows from the work alone, never
+    from the number of cores, and they are added in order: the result is the same on any machine
+    with the same linear algebra.
+    """
 
     def __init__(self, m: int, width: int, n_bits: int) -> None:
-        def room(*shape: int) -> Vectors:
-            return np.empty(shape, dtype=np.float32)
-
         self.logits, self.probabilities, self.codes, self.slopes = (
-            room(m, n_bits) for _ in range(4)
+            _room(m, n_bits) for _ in range(4)
         )
-        self.r, self.sums, self.squares = room(m, width), room(width), room(width)
-        self.spreads, self.by_decoder = room(n_bits), room(n_bits, width)
+        self.r = _room(m, width)
+        n_parts = min(MAX_PARTS, m, max(1, m * width * n_bits // PART_WORK))
+        edges = np.linspace(0, m, n_parts + 1).astype(int).tolist()
+        self.parts = [_Part(slice(*edge), width, n_bits) for edge in pairwise(edges)]
+
+
+def _room(*shape: int) -> Vectors:
+    return np.empty(shape, dtype=np.float32)
 
 
 def effective_weights(parameters: Mapping[str, Vectors]) -> Vectors:
@@ -167,6 +244,10 @@ class GeneralStep:
     ) -> None:
         self.decoder, self.estimator, self.coding = decoder, estimator, coding
         self.terms = terms or Terms()
+
+    def working(self) -> AbstractContextManager[None]:
+        """Context of many steps: nothing to keep."""
+        return nullcontext()
 
     def gradient(
         self,

@@ -75,6 +75,20 @@ class Trainer:
         reconstruction error beyond `error_limit`.
         """
         last = self.n_done + n_steps
+        with self.step.working():
+            self._run(batches, last, measure, report, report_every, error_limit, patience, keep)
+
+    def _run(
+        self,
+        batches: Batches,
+        last: int,
+        measure: Measure,
+        report: Report,
+        report_every: int,
+        error_limit: float,
+        patience: Patience | None,
+        keep: int | None,
+    ) -> None:
         while self.n_done < last:
             if keep == self.n_done:
                 self.kept = self.parameters.copy()
