@@ -23,6 +23,7 @@ from sghash.models.blockwise import BLOCK_ROWS
 QUICK: dict[str, dict[str, Any]] = {
     "BinaryAutoencoder": {"n_iterations": 4},
     "KMeansHashing": {"n_iterations": 6},
+    "SGH": {"n_steps": 300},
     "SphericalHashing": {"n_iterations": 20},
 }
 # Models whose codes can be turned back into vectors.

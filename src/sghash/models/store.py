@@ -151,7 +151,11 @@ def restore(model: VectorModel, folder: Path, config: dict[str, Any]) -> None:
     for name, array in tensors.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise BadFile(f"{path}: {name} holds NaN or infinite values; fit the model again")
-    state = {**tensors, **config.get("scalars", {})}
+    scalars = config.get("scalars", {})
+    for name, number in scalars.items():
+        if isinstance(number, float) and not np.isfinite(number):
+            raise BadFile(f"{folder}: {name} is not a finite number; fit the model again")
+    state = {**tensors, **scalars}
     for name in ("n_features_in_", *model._learned):
         if name not in state:
             raise BadFile(f"{folder} lacks {name}: save the model again")

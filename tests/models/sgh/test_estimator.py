@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from scipy import sparse
 from sklearn.utils.estimator_checks import check_estimator
 
 import sghash
-from sghash.errors import Diverged, InvalidInput
+from sghash.errors import BadFile, Diverged, InvalidInput
 from sghash.models.base import Progress
 from sghash.models.sgh import SGH
 from sghash.models.sgh.gradients import ESTIMATORS
@@ -364,6 +365,18 @@ def test_files(clusters: np.ndarray, tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.encode(clusters), model.encode(clusters))
     assert loaded.history_ == model.history_
     assert loaded.fit(clusters).fingerprint_ == model.fingerprint_  # the options came along
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity"])
+def test_files_with_numbers_that_are_not_finite_are_refused(
+    number: str, clusters: np.ndarray, tmp_path: Path
+) -> None:
+    quick(n_steps=5).fit(clusters).save(tmp_path / "model")
+    path = tmp_path / "model" / "config.json"
+    text = re.sub(r'("noise_variance_": )[^,\n]+', rf"\g<1>{number}", path.read_text())
+    path.write_text(text)
+    with pytest.raises(BadFile, match="noise_variance_ is not a finite number"):
+        sghash.load_model(tmp_path / "model")
 
 
 def test_presets_are_what_they_say(clusters: np.ndarray) -> None:

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 MEASURE_ROWS = 4096
 # Fewer rows than this are not worth a second thread.
 ALONE_ROWS = 8192
-# A source is read this much at a time.
-READ_BYTES = 1 << 25
+# A source is read this many rows at a time.
+READ_ROWS = 16384
 
 
 class GenerativeHasher(BinaryHasher):
@@ -85,8 +85,7 @@ class GenerativeHasher(BinaryHasher):
             self._pack(read_rows(source, 0, n), projection, codes)
             return codes
         # Only arrays may be read by several threads at once.
-        width = source.shape[1] * source.dtype.itemsize
-        n_read = n if isinstance(source, np.ndarray) else max(ALONE_ROWS, READ_BYTES // width)
+        n_read = n if isinstance(source, np.ndarray) else READ_ROWS
         n_threads = available_cores()
         with one_thread_each(), ThreadPoolExecutor(n_threads) as pool:
             for first, part in blocks_of(source, n_read):
