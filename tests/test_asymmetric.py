@@ -21,13 +21,13 @@ def make(rng, n, n_bits, n_queries, *, l2):
     if not l2:
         return codes, tables, None
     directions = rng.standard_normal((n_bits, 7)) / 4
-    pairs = rescoring.pair_tables(directions @ directions.T, codes.shape[1])
-    return codes, tables, make_terms(rescoring.code_terms(codes, pairs), pairs)
+    gram = rescoring.word_gram(directions @ directions.T, codes.shape[1])
+    return codes, tables, make_terms(rescoring.code_terms(codes, gram), gram)
 
 
 def every_score(codes, tables, terms):
     candidates = np.broadcast_to(codes, (len(tables), *codes.shape))
-    return rescoring.scores(candidates, tables, None if terms is None else terms.pairs)
+    return rescoring.scores(candidates, tables, None if terms is None else terms.gram)
 
 
 def check(rng, n, n_bits, n_queries, k, *, l2, masked=False):
@@ -73,7 +73,7 @@ def test_tables_and_terms_are_the_formula(rng):
     bits = unpack_bits(codes, n_bits).astype(float)
     tables = rescoring.nibble_tables(slopes, 3)
     np.testing.assert_allclose(every_score(codes, tables, None), slopes @ bits.T, atol=1e-4)
-    terms = rescoring.code_terms(codes, rescoring.pair_tables(gram, 3))
+    terms = rescoring.code_terms(codes, rescoring.word_gram(gram, 3))
     np.testing.assert_allclose(terms, np.einsum("ij,jk,ik->i", bits, gram, bits), atol=1e-3)
 
 

@@ -207,10 +207,11 @@ class StopAfter:
             if self.count == self.n and name == "write" and self.torn:
                 real(arguments[0], bytes(arguments[1])[: len(arguments[1]) // 2])
                 os._exit(9)
-            result = real(*arguments, **options)
-            if self.count == self.n:
-                os._exit(9)
-            return result
+            try:
+                return real(*arguments, **options)
+            finally:
+                if self.count == self.n:
+                    os._exit(9)
 
         return call
 
@@ -236,14 +237,16 @@ class PowerCut(StopAfter):
 
     def _wrap(self, real, name):
         def call(*arguments, **options):
-            result = real(*arguments, **options)
-            if name in ("fsync", "fdatasync"):
-                self._synced(arguments[0])
             self.count += 1
-            if self.count == self.n:
-                self._leave_what_survives()
-                self.real_exit(9)
-            return result
+            try:
+                result = real(*arguments, **options)
+                if name in ("fsync", "fdatasync"):
+                    self._synced(arguments[0])
+                return result
+            finally:
+                if self.count == self.n:
+                    self._leave_what_survives()
+                    self.real_exit(9)
 
         return call
 

@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 
 from sghash.bits import pack_bits
 from sghash.errors import InvalidInput
-from sghash.kernels.rescoring import nibble_tables, pair_tables
+from sghash.kernels.rescoring import nibble_tables, word_gram
 from sghash.validation import Vectors, n_bytes_of
 
 _TOLERANCE = 1e-3
 
 
 class Decoder(NamedTuple):
-    """A code of bits h stands for `origin` + h @ `directions`; `pairs` are tables of |h U|²."""
+    """A code of bits h stands for `origin` + h @ `directions`; `gram` is their products."""
 
     origin: NDArray[np.float64]
     directions: NDArray[np.float64]
-    pairs: Vectors | None
+    gram: Vectors | None
     metric: str
 
 
@@ -45,10 +45,10 @@ def decoder_of(model: Any, metric: str) -> Decoder:
             f"the decoder of {type(model).__name__} is not linear in the bits, so it cannot score "
             'codes: search with rerank="none" or, if vectors are kept, rerank="vectors"'
         )
-    pairs = None
+    gram = None
     if metric == "l2":
-        pairs = pair_tables(directions @ directions.T, n_bytes_of(n_bits))
-    return Decoder(origin, directions, pairs, metric)
+        gram = word_gram(directions @ directions.T, n_bytes_of(n_bits))
+    return Decoder(origin, directions, gram, metric)
 
 
 def query_scores(decoder: Decoder, queries: Vectors) -> QueryScores:

@@ -47,18 +47,18 @@ class Rows:
             return self.stored_keys
         return key_table(self.keys)
 
-    def terms(self, pairs: Vectors, threads: int) -> Terms:
+    def terms(self, gram: Vectors, threads: int) -> Terms:
         """What each code adds to scores by itself, a byte per row; computed once, kept in memory.
 
-        `pairs` are the tables of the collection's decoder, the same at every call.
+        `gram` is the matrix of the collection's decoder, the same at every call.
         """
         with self._terms_guard:
             if self._terms is None:
                 from sghash.kernels.asymmetric import make_terms
                 from sghash.kernels.rescoring import code_terms
 
-                values = code_terms(self.codes, pairs, threads=threads)
-                object.__setattr__(self, "_terms", make_terms(values, pairs))
+                values = code_terms(self.codes, gram, threads=threads)
+                object.__setattr__(self, "_terms", make_terms(values, gram))
             assert self._terms is not None
             return self._terms
 

@@ -2,7 +2,7 @@
 
 Each stage orders what the one before it let through, and what ties there is ordered by the stage
 before, then by id. A shortlist that ends among rows of equal Hamming distance is extended by such
-rows, up to twice its length, so that not their ids but their scores decide. Without a shortlist
+rows, up to a quarter more, so that not their ids but their scores decide. Without a shortlist
 the decoder scores every row.
 """
 
@@ -51,18 +51,23 @@ def hamming_candidates(
     *,
     n_bits: int,
     threads: int,
+    ties: bool = False,
 ) -> Candidates:
-    """The k nearest rows of all segments by (distance, id), and where they are."""
+    """The k nearest rows of all segments by (distance, id), and where they are.
+
+    With `ties`, a quarter more columns: rows beyond the distance of the k-th need not be complete.
+    """
+    from sghash.kernels.shortlist import hamming_shortlist, with_ties
+
     parts = []
+    search = hamming_shortlist if ties else hamming_neighbors
     for owner, (view, mask) in enumerate(zip(views, masks, strict=True)):
-        found = hamming_neighbors(
-            view.rows.codes, query_codes, k, n_bits=n_bits, mask=mask, threads=threads
-        )
+        found = search(view.rows.codes, query_codes, k, n_bits=n_bits, mask=mask, threads=threads)
         parts.append(_placed(found, view, owner))
     if not parts:
         distances, ids = empty_neighbors(len(query_codes), k, np.int32)
         return Candidates(distances, ids, ids, ids)
-    return _joined(parts, k)
+    return _joined(parts, with_ties(k) if ties else k)
 
 
 def _placed(found: Neighbors, view: View, owner: int) -> Candidates:
@@ -104,9 +109,9 @@ def run_stages(
         found = decoder_candidates(views, masks, decoder, queries, n_decoded or stages.k, threads)
     else:
         found = hamming_candidates(
-            views, masks, query_codes, 2 * stages.by_hamming, n_bits=n_bits, threads=threads
+            views, masks, query_codes, stages.by_hamming, n_bits=n_bits, threads=threads, ties=True
         )
-        found = with_ties(found, stages.by_hamming)
+        found = _cut_with_ties(found, stages.by_hamming)
         if n_decoded is not None and decoder is not None:
             scores = decoder_scores(views, found, decoder, queries, threads)
             found = ordered(found, scores, n_decoded)
@@ -130,7 +135,7 @@ def decoder_candidates(
     tables, offsets = query_scores(decoder, queries)
     parts = []
     for owner, (view, mask) in enumerate(zip(views, masks, strict=True)):
-        terms = None if decoder.pairs is None else view.rows.terms(decoder.pairs, threads)
+        terms = None if decoder.gram is None else view.rows.terms(decoder.gram, threads)
         found = asymmetric_neighbors(
             view.rows.codes, tables, k, terms=terms, mask=mask, threads=threads
         )
@@ -139,7 +144,7 @@ def decoder_candidates(
     return found_all._replace(distances=found_all.distances + offsets[:, None])
 
 
-def with_ties(candidates: Candidates, length: int) -> Candidates:
+def _cut_with_ties(candidates: Candidates, length: int) -> Candidates:
     """Cut to `length` columns, and mark as padding what is beyond the distance of the last one."""
     if candidates.ids.shape[1] <= length:
         return candidates
@@ -162,7 +167,7 @@ def decoder_scores(
 
     tables, offsets = query_scores(decoder, queries)
     codes = gather([view.rows.codes for view in views], candidates)
-    found = scores(codes, tables, decoder.pairs, threads=threads) + offsets[:, None]
+    found = scores(codes, tables, decoder.gram, threads=threads) + offsets[:, None]
     return np.where(candidates.ids == PADDING_ID, np.float32(np.inf), found)
 
 
@@ -192,7 +197,10 @@ def gather(arrays: Sequence[NDArray[Any]], candidates: Candidates) -> NDArray[An
 
 def ordered(candidates: Candidates, scores: Vectors, k: int) -> Candidates:
     """The k best by (score, what the stage before said, id); distances become the scores."""
-    order = np.lexsort((candidates.ids, candidates.distances, scores), axis=1)[:, :k]
+    from sghash.kernels.rescoring import best_places
+
+    k_here = min(k, scores.shape[1])
+    order = best_places(scores, candidates.distances, candidates.ids, k_here)
     best = candidates.take(order)
     return best._replace(distances=np.take_along_axis(scores, order, axis=1))
 

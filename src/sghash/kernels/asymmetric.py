@@ -33,12 +33,12 @@ _SHARE_QUERIES = 4
 
 
 class Terms(NamedTuple):
-    """What codes add to scores by themselves: tables for exact terms, and a byte per code.
+    """What codes add to scores by themselves: the matrix K of exact terms, and a byte per code.
 
     The term of a code is at least `least` + its level * `step`; `levels` (n,) uint8.
     """
 
-    pairs: Vectors
+    gram: Vectors
     levels: NDArray[np.uint8]
     least: float
     step: float
@@ -58,13 +58,13 @@ class _State(NamedTuple):
     rows: NDArray[np.int64]
 
 
-def make_terms(values: Vectors, pairs: Vectors) -> Terms:
+def make_terms(values: Vectors, gram: Vectors) -> Terms:
     """Round the terms of all codes (n,) down to a byte each."""
     least = float(values.min()) if len(values) else 0.0
     step = (float(values.max()) - least) / 255 if len(values) else 0.0
     # A little less than the nearest level, so that rounding never lifts a term.
     shares = (values.astype(np.float64) - least) / step - 1e-3 if step else np.zeros(len(values))
-    return Terms(pairs, np.clip(np.floor(shares), 0, 255).astype(np.uint8), least, step)
+    return Terms(gram, np.clip(np.floor(shares), 0, 255).astype(np.uint8), least, step)
 
 
 def asymmetric_neighbors(
@@ -126,7 +126,7 @@ def _search_part(
     out: Neighbors,
 ) -> None:
     n_queries, capacity = len(tables), k + k // 2 + 16
-    pairs = np.empty((0, 256), dtype=np.float32) if terms is None else terms.pairs
+    gram = np.empty((0, 0), dtype=np.float32) if terms is None else terms.gram
     levels = np.empty(0, dtype=np.uint8) if terms is None else terms.levels
     state = _State(
         np.zeros(n_queries, dtype=np.int64),
@@ -144,7 +144,7 @@ def _search_part(
         if stopped.is_set():
             return
         last = min(first + piece, rows[1])
-        scan(*state, k, codes, tables, pairs, levels, levelled, allowed, first, last)
+        scan(*state, k, codes, tables, gram, levels, levelled, allowed, first, last)
     _write_sorted(*state, k, out.distances, out.ids)
 
 
@@ -245,10 +245,12 @@ def _score(
     row: int,
     tables: NDArray[np.float32],
     query: int,
-    pairs: NDArray[np.float32],
+    gram: NDArray[np.float32],
     levels: NDArray[np.uint8],
     levelled: NDArray[np.float64],
     bar: float,
+    bits: NDArray[np.int64],
+    sums: NDArray[np.float32],
 ) -> np.float32:
     """The score of a row, or infinity where its level already puts it beyond `bar`."""
     score = linear_score(codes, row, tables, query)
@@ -256,7 +258,7 @@ def _score(
         return score
     if score + levelled[0] + levels[row] * levelled[1] > bar:
         return np.float32(np.inf)
-    return score + code_term(codes, row, pairs)
+    return score + code_term(codes, row, gram, bits, sums)
 
 
 @compiled
@@ -312,7 +314,7 @@ def _scan_tiles(
     k: int,
     codes: NDArray[np.uint8],
     tables: NDArray[np.float32],
-    pairs: NDArray[np.float32],
+    gram: NDArray[np.float32],
     levels: NDArray[np.uint8],
     levelled: NDArray[np.float64],
     allowed: NDArray[np.bool_],
@@ -325,6 +327,7 @@ def _scan_tiles(
     held = np.zeros((nibbles.TILE_ROWS, width), dtype=np.uint8)
     planes = np.zeros((2 * width + 2, nibbles.GROUP_BYTES), dtype=np.uint8)
     flags = np.zeros(nibbles.BLOCKS, dtype=np.uint32)
+    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
     for start in range(first, last, nibbles.TILE_ROWS):
         stop = min(start + nibbles.TILE_ROWS, last)
         _stage(codes, levels, start, stop, held, planes)
@@ -340,7 +343,9 @@ def _scan_tiles(
                     if row >= stop or (allowed.shape[0] and not allowed[row]):
                         continue
                     bar = bars[query] + bounds[query, 1]
-                    score = _score(codes, row, tables, query, pairs, levels, levelled, bar)
+                    score = _score(
+                        codes, row, tables, query, gram, levels, levelled, bar, bits, sums
+                    )
                     if score < bars[query] and _offer(
                         used, bars, scores, rows, k, query, score, row
                     ):
@@ -358,7 +363,7 @@ def _scan_rows(
     k: int,
     codes: NDArray[np.uint8],
     tables: NDArray[np.float32],
-    pairs: NDArray[np.float32],
+    gram: NDArray[np.float32],
     levels: NDArray[np.uint8],
     levelled: NDArray[np.float64],
     allowed: NDArray[np.bool_],
@@ -366,12 +371,13 @@ def _scan_rows(
     last: int,
 ) -> None:
     """The same, a row at a time, where no byte shuffle is to be had."""
+    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
     for query in range(tables.shape[0]):
         for row in range(first, last):
             if allowed.shape[0] and not allowed[row]:
                 continue
             bar = bars[query] + bounds[query, 1]
-            score = _score(codes, row, tables, query, pairs, levels, levelled, bar)
+            score = _score(codes, row, tables, query, gram, levels, levelled, bar, bits, sums)
             if score < bars[query]:
                 _offer(used, bars, scores, rows, k, query, score, row)
 

@@ -2,18 +2,26 @@
 
 A code of bits h stands for the vector origin + h @ directions. What depends on query and code is
 linear in h, so four bits at a time are one entry of a table of sixteen. In L2 the code adds a term
-of its own, h K h with K = directions @ directions.T; it is a sum over pairs of such groups.
+of its own, h K h with K = directions @ directions.T. It is computed when needed: 16 KB of K stay
+in the cache, while a stored term would cost another 4 bytes per code and a cache miss each.
 """
 
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sghash.kernels.compiling import announce, compiled
+from sghash.kernels.lanes import ADDRESS, constant, load_scalar, trailing_zeros
 from sghash.kernels.pieces import cut, run
+from sghash.kernels.staging import word_of
 from sghash.validation import Codes, Vectors
 
 # The bits of every value of a nibble, first bit first: (4, 16).
@@ -28,28 +36,18 @@ def nibble_tables(slopes: NDArray[np.float64], n_bytes: int) -> Vectors:
     return (padded.reshape(len(slopes), -1, 4) @ _FLOAT_BITS).astype(np.float32)
 
 
-def pair_tables(gram: NDArray[np.float64], n_bytes: int) -> Vectors:
-    """Tables (n_pairs, 256) float32 of the parts of h K h, for all pairs g <= g' of nibbles."""
-    n_groups = 2 * n_bytes
-    padded = np.zeros((4 * n_groups, 4 * n_groups))
+def word_gram(gram: NDArray[np.float64], n_bytes: int) -> Vectors:
+    """K (n_bits, n_bits) as float32, ordered as the bits stand in 64-bit words of a code."""
+    size = 64 * -(-n_bytes // 8)
+    padded = np.zeros((size, size), dtype=np.float32)
     padded[: len(gram), : len(gram)] = gram
-    blocks = padded.reshape(n_groups, 4, n_groups, 4)
-    tables = np.empty((n_groups * (n_groups + 1) // 2, 256), dtype=np.float32)
-    place = 0
-    for first in range(n_groups):
-        for second in range(first, n_groups):
-            products = _FLOAT_BITS.T @ blocks[first, :, second, :] @ _FLOAT_BITS
-            if first == second:
-                # Within a group both nibbles are the same one: only the diagonal is ever used.
-                products = np.diag(np.diag(products))
-            else:
-                products *= 2
-            tables[place] = products.reshape(-1)
-            place += 1
-    return tables
+    # A word has the lowest byte first; the first bit of a byte is its highest.
+    places = np.arange(size)
+    bits = (places & ~7) + 7 - (places & 7)
+    return np.ascontiguousarray(padded[np.ix_(bits, bits)])
 
 
-def code_terms(codes: Codes, pairs: Vectors, *, threads: int = 1) -> Vectors:
+def code_terms(codes: Codes, gram: Vectors, *, threads: int = 1) -> Vectors:
     """h K h of every code (n, n_bytes), (n,) float32."""
     terms = np.empty(len(codes), dtype=np.float32)
     announce(_terms, "rescoring")
@@ -59,21 +57,21 @@ def code_terms(codes: Codes, pairs: Vectors, *, threads: int = 1) -> Vectors:
             if stopped.is_set():
                 return
             last = min(first + (1 << 16), stop)
-            _terms(codes[first:last], pairs, terms[first:last])
+            _terms(codes[first:last], gram, terms[first:last])
 
     run([(compute, part) for part in cut(len(codes), threads)])
     return terms
 
 
 def scores(
-    candidates: Codes, tables: Vectors, pairs: Vectors | None = None, *, threads: int = 1
+    candidates: Codes, tables: Vectors, gram: Vectors | None = None, *, threads: int = 1
 ) -> Vectors:
     """Scores (n_queries, m) float32 of candidate codes (n_queries, m, n_bytes), smaller is nearer.
 
     What depends on the query alone is left out.
     """
     found = np.empty(candidates.shape[:2], dtype=np.float32)
-    own = np.empty((0, 256), dtype=np.float32) if pairs is None else pairs
+    own = np.empty((0, 0), dtype=np.float32) if gram is None else gram
     announce(_scores, "rescoring")
 
     def compute(start: int, stop: int, stopped: threading.Event) -> None:
@@ -93,32 +91,71 @@ def scores(
 # below take whole arrays and places in them.
 
 
-@compiled
-def code_term(codes: NDArray[np.uint8], row: int, pairs: NDArray[np.float32]) -> np.float32:
-    """The term h K h of the code in one row."""
-    n_groups = 2 * codes.shape[1]
-    total = np.float32(0)
-    place = 0
-    for first in range(n_groups):
-        high = _nibble(codes, row, first) << 4
-        part = np.float32(0)
-        for second in range(first, n_groups):
-            part += pairs[place, high | _nibble(codes, row, second)]
-            place += 1
-        total += part
-    return total
+@intrinsic
+def _add_rows(
+    typing_context: Any, rows: Any, stride: Any, chosen: Any, n_chosen: Any, out: Any
+) -> Any:
+    """Write the sum of the chosen rows, 64 floats of each, to `out`; kept in registers."""
+    vector = ir.VectorType(ir.FloatType(), 8)
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        rows, stride, chosen, n_chosen, out = arguments
+        zero = ir.Constant(vector, [0.0] * 8)
+        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(8)]
+
+        def pointer(address: Any, offset: int) -> Any:
+            return builder.inttoptr(builder.add(address, constant(offset)), ir.PointerType())
+
+        with cgutils.for_range(builder, n_chosen) as loop:
+            entry = builder.add(chosen, builder.mul(loop.index, constant(8)))
+            row = load_scalar(builder, entry, 0, 64)
+            start = builder.add(rows, builder.mul(row, stride))
+            for i, place in enumerate(sums):
+                part = builder.load(pointer(start, 32 * i), align=4, typ=vector)
+                builder.store(builder.fadd(builder.load(place), part), place)
+        for i, place in enumerate(sums):
+            builder.store(builder.load(place), pointer(out, 32 * i), align=4)
+        return context.get_dummy_value()
+
+    return types.void(ADDRESS, ADDRESS, ADDRESS, types.int64, ADDRESS), emit
 
 
 @compiled
-def _nibble(codes: NDArray[np.uint8], row: int, group: int) -> np.int64:
-    byte = np.int64(codes[row, group >> 1])
-    return byte & 15 if group & 1 else byte >> 4
+def code_term(
+    codes: NDArray[np.uint8],
+    row: int,
+    gram: NDArray[np.float32],
+    bits: NDArray[np.int64],
+    sums: NDArray[np.float32],
+) -> np.float32:
+    """The term h K h of the code in one row; `bits` and `sums` are room to work in."""
+    size = gram.shape[1]
+    n_set = 0
+    for word in range(size >> 6):
+        left = word_of(codes, row, word)
+        while left:
+            bits[n_set] = (word << 6) + trailing_zeros(left)
+            left &= left - np.uint64(1)
+            n_set += 1
+    for first in range(0, size, 64):
+        place = first * 4
+        _add_rows(
+            gram.ctypes.data + place, size * 4, bits.ctypes.data, n_set, sums.ctypes.data + place
+        )
+    even, odd = np.float32(0), np.float32(0)
+    for i in range(0, n_set - 1, 2):
+        even += sums[bits[i]]
+        odd += sums[bits[i + 1]]
+    if n_set & 1:
+        even += sums[bits[n_set - 1]]
+    return even + odd
 
 
 @compiled
-def _terms(codes: NDArray[np.uint8], pairs: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+def _terms(codes: NDArray[np.uint8], gram: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
     for row in range(codes.shape[0]):
-        out[row] = code_term(codes, row, pairs)
+        out[row] = code_term(codes, row, gram, bits, sums)
 
 
 @compiled
@@ -137,18 +174,47 @@ def linear_score(
 def _scores(
     candidates: NDArray[np.uint8],
     tables: NDArray[np.float32],
-    pairs: NDArray[np.float32],
+    gram: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:
+    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
     n_queries, m, n_bytes = candidates.shape
     codes = candidates.reshape(n_queries * m, n_bytes)
     for query in range(n_queries):
         for i in range(m):
             row = query * m + i
             score = linear_score(codes, row, tables, query)
-            if pairs.shape[0]:
-                score += code_term(codes, row, pairs)
+            if gram.shape[0]:
+                score += code_term(codes, row, gram, bits, sums)
             out[query, i] = score
+
+
+@compiled
+def best_places(
+    scores: NDArray[np.float32], distances: NDArray[np.float64], ids: NDArray[np.int64], k: int
+) -> NDArray[np.int64]:
+    """Columns (n_queries, k) of the best by (score, distance, id), k at most their number."""
+    n_queries, m = scores.shape
+    out = np.empty((n_queries, k), dtype=np.int64)
+    for query in range(n_queries):
+        used = 0
+        for i in range(m):
+            place = used
+            while place > 0:
+                other = out[query, place - 1]
+                if scores[query, i] > scores[query, other]:
+                    break
+                if scores[query, i] == scores[query, other]:
+                    near, far = distances[query, i], distances[query, other]
+                    if near > far or (near == far and ids[query, i] > ids[query, other]):
+                        break
+                place -= 1
+            if place < k:
+                used = min(used + 1, k)
+                for j in range(used - 1, place, -1):
+                    out[query, j] = out[query, j - 1]
+                out[query, place] = i
+    return out
 
 
 @compiled
