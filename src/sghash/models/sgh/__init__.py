@@ -11,6 +11,7 @@
 | `scaling`       | the trainer's units                                                      |
 | `batches`       | batches from memory or beyond                                            |
 | `start`         | where training starts                                                    |
+| `least_squares` | the decoder that fits given codes best                                   |
 | `terms`         | extra losses                                                             |
 | `step`          | one step's gradient: the Gaussian fast path, and any decoder             |
 | `trainer`       | distributional SGD                                                       |

@@ -200,7 +200,9 @@ class SGH(GenerativeHasher):
         """Go on learning from one more piece of vectors (n, d): one pass over it.
 
         The first call starts from its piece. The schedules run with the steps taken in all and
-        stay at their end beyond `n_steps`, so pieces may keep coming for ever.
+        stay at their end beyond `n_steps`, so pieces may keep coming for ever; `n_steps` at about
+        the number of vectors to come over `batch_size` makes the most of a single pass. A bounded
+        sample of all pieces is kept for `refit` (never saved).
         """
         check_options(self)
         with self._unchanged_on_failure():

@@ -12,11 +12,12 @@ from sghash.blocks import blocks_of
 from sghash.models.sgh.batches import Batches, Reservoir, make_batches
 from sghash.models.sgh.encoder import code_moments, divergence, sigmoid
 from sghash.models.sgh.generative import GaussianDecoder, code_values
+from sghash.models.sgh.least_squares import LeastSquares
 from sghash.models.sgh.optimizer import iterate_probabilities, make_optimizer
 from sghash.models.sgh.options import make_schedule, make_terms
 from sghash.models.sgh.parameters import Parameters
 from sghash.models.sgh.scaling import Scaling
-from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, LeastSquares, make_start
+from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, make_start
 from sghash.models.sgh.step import GaussianStep, effective_weights
 from sghash.models.sgh.terms import Terms
 from sghash.models.sgh.trainer import Patience, Trainer
@@ -29,6 +30,11 @@ WATCHED_ROWS = 1000
 REFIT_ROWS = 65_536
 REFIT_BYTES = 1 << 28
 REFIT_BLOCK = 8192
+# Online: rows kept from all pieces, and steps between refits.
+REFIT_RESERVOIR = 16_384
+REFIT_STEPS = 10
+# Rows that the decoder before a refit counts for: pieces may be single vectors.
+REFIT_PRIOR_ROWS = 1024
 # Worse by this factor than both the start and no code at all: that is divergence, not bad luck.
 DIVERGED_FACTOR = 2.0
 
@@ -57,35 +63,48 @@ def fit(model: SGH, vectors: Any) -> Trainer:
     if model.refit:
         width = final["decoder_bias"].size
         n_rows = min(REFIT_ROWS, max(1, REFIT_BYTES // (4 * width)))
-        final = refit(model, trainer, batches.take(n_rows, rng))
+        final = trainer.refitted = refit(model, trainer, batches.take(n_rows, rng))
     publish(model, trainer, final)
     return trainer
 
 
 def partial_fit(model: SGH, vectors: Any, *, is_first: bool) -> Trainer:
     """Take one pass over a piece of vectors, going on from what `model` learned before."""
-    rng = generator_of(model.random_state)
+    # A copy, so that a failure leaves the model's own as it was.
+    trainer = None if is_first else copy.deepcopy(getattr(model, "_trainer", None))
+    rng = generator_of(model.random_state) if trainer is None else trainer.rng
     batches, _ = make_batches(
         vectors, batch_size=model.batch_size, sampling=model.sampling, held_out=0.0, rng=rng
     )
-    sample = batches.take(START_ROWS, rng)
+    sample = batches.take(START_ROWS if trainer is None else WATCHED_ROWS, rng)
     if is_first:
         trainer = begin(model, sample, model.n_steps, rng)
-    elif getattr(model, "_trainer", None) is not None:
-        # A copy, so that a failure leaves the model's own as it was.
-        trainer = copy.deepcopy(model._trainer)
-    else:
+    elif trainer is None:
         trainer = resume(model, sample, rng)
-    n_steps = -(-batches.n_rows // batches.batch_size)
-    run(model, trainer, batches, sample, n_steps)
-    final = trainer.parameters
+    # Adam moves as far for one vector as for a batch: small pieces take smaller steps, so that
+    # what noise adds up to does not depend on the size of the pieces.
+    trainer.rate_factor = float(np.sqrt(batches.batch_size / model.batch_size))
+    run(model, trainer, batches, sample, -(-batches.n_rows // batches.batch_size))
     if model.refit:
-        if trainer.reservoir is None:
-            trainer.reservoir = Reservoir(4096 + 16 * model.n_bits, sample.shape[1])
-        trainer.reservoir.add(batches, rng)
-        final = refit(model, trainer, trainer.reservoir.rows)
-    publish(model, trainer, final)
+        refit_online(model, trainer, batches)
+    publish(model, trainer, trainer.refitted or trainer.parameters)
     return trainer
+
+
+def refit_online(model: SGH, trainer: Trainer, batches: Batches) -> None:
+    """Keep a sample of all pieces, and now and then refit the decoder on it."""
+    width = trainer.parameters["decoder_bias"].size
+    if trainer.reservoir is None:
+        trainer.reservoir = Reservoir(min(REFIT_RESERVOIR, REFIT_BYTES // (4 * width)), width)
+    trainer.reservoir.add(batches, trainer.rng)
+    if trainer.refitted is None or trainer.n_done >= trainer.refit_at:
+        before = trainer.refitted or trainer.parameters
+        trainer.refitted = refit(model, trainer, trainer.reservoir.rows, near=before)
+        trainer.refit_at = trainer.n_done + REFIT_STEPS
+    else:
+        # Few steps hardly change what the decoder should be.
+        for name in ("encoder_weights", "encoder_bias"):
+            trainer.refitted[name][...] = trainer.parameters[name]
 
 
 def generator_of(random_state: Any) -> np.random.Generator:
@@ -207,29 +226,45 @@ def decoder_of(parameters: Parameters) -> GaussianDecoder:
     return GaussianDecoder(effective_weights(parameters), parameters["decoder_bias"], noise)
 
 
-def refit(model: SGH, trainer: Trainer, rows: Vectors) -> Parameters:
+def refit(
+    model: SGH, trainer: Trainer, rows: Vectors, *, near: Parameters | None = None
+) -> Parameters:
     """Fit the decoder to the codes of raw `rows` by least squares; noise and prior follow.
 
-    Returns a copy: training goes on from the decoder of the soft codes that it knows.
+    `near` is a decoder to stay close to where rows are few. Returns a copy: training goes on from
+    the decoder of the soft codes that it knows.
     """
     parameters = trainer.parameters.copy()
     width = parameters["decoder_bias"].size
     squares = LeastSquares(model.n_bits, width)
-    for _, block in blocks_of(rows, REFIT_BLOCK):
+    for first, block in blocks_of(rows, REFIT_BLOCK):
         scaled = trainer.scaling.apply(block)
         logits = scaled @ parameters["encoder_weights"] + parameters["encoder_bias"]
         squares.add(code_values(logits > 0, model.coding), scaled)
+        if first == 0:  # enough for the averages below
+            watched, probabilities = scaled, sigmoid(logits)
+    old = 0.0 if near is None else REFIT_PRIOR_ROWS / (REFIT_PRIOR_ROWS + len(rows))
+    if near is None:
+        weights, bias = squares.solve()
+    else:
+        weights, bias = squares.solve_near(
+            effective_weights(near),
+            near["decoder_bias"],
+            n_rows=REFIT_PRIOR_ROWS,
+            coding=model.coding,
+        )
     if "decoder_scale" in parameters:
         parameters["decoder_scale"][...] = 1
-    parameters["decoder_weights"][...], parameters["decoder_bias"][...] = squares.solve()
-    # The last block is enough for two averages.
-    probabilities = sigmoid(logits)
-    if model.noise == "learned":
-        moments = code_moments(probabilities, model.coding)
-        errors = decoder_of(parameters).expected_squares(scaled, *moments)
-        noise = max(float(errors.mean(dtype=np.float64)) / width, NOISE_FLOOR)
-        parameters["log_noise"][...] = np.log(noise)
+    parameters["decoder_weights"][...], parameters["decoder_bias"][...] = weights, bias
     shares: NDArray[np.float64] = probabilities.mean(axis=0, dtype=np.float64).clip(1e-6, 1 - 1e-6)
+    moments = code_moments(probabilities, model.coding)
+    errors = decoder_of(parameters).expected_squares(watched, *moments)
+    noise = float(errors.mean(dtype=np.float64)) / width
+    if near is not None:
+        shares = (1 - old) * shares + old * sigmoid(near["prior_logits"])
+        noise = (1 - old) * noise + old * float(np.exp(near["log_noise"]))
+    if model.noise == "learned":
+        parameters["log_noise"][...] = np.log(max(noise, NOISE_FLOOR))
     parameters["prior_logits"][...] = np.log(shares / (1 - shares))
     return parameters
 

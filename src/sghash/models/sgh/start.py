@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.models.sgh.generative import code_values
+from sghash.models.sgh.least_squares import LeastSquares
 from sghash.validation import Vectors
 
 START_ROWS = 10_000
@@ -129,32 +130,6 @@ def leading_axes(
     axes = (basis @ turned[:, kept]).astype(np.float32)
     # Constant columns carry no weight at all, not even rounding: their values may be huge.
     return axes * (np.ptp(sample, axis=0) > 0)[:, None]
-
-
-class LeastSquares:
-    """Decoder of least squared error from codes to vectors, fed block by block."""
-
-    def __init__(self, n_bits: int, width: int) -> None:
-        self.n_rows = 0
-        self.gram, self.cross = np.zeros((n_bits, n_bits)), np.zeros((n_bits, width))
-        self.code_sum, self.vector_sum = np.zeros(n_bits), np.zeros(width)
-
-    def add(self, codes: Vectors, vectors: Vectors) -> None:
-        """Take codes h (m, n_bits) and the vectors (m, d), near zero mean, that they stand for."""
-        self.n_rows += len(codes)
-        self.gram += codes.T @ codes
-        self.cross += codes.T @ vectors
-        self.code_sum += codes.sum(axis=0, dtype=np.float64)
-        self.vector_sum += vectors.sum(axis=0, dtype=np.float64)
-
-    def solve(self) -> tuple[Vectors, Vectors]:
-        """Weights (n_bits, d) and bias (d,); bits that never change get weight zero."""
-        code_mean, vector_mean = self.code_sum / self.n_rows, self.vector_sum / self.n_rows
-        gram = self.gram / self.n_rows - np.outer(code_mean, code_mean)
-        cross = self.cross / self.n_rows - np.outer(code_mean, vector_mean)
-        weights = np.linalg.pinv(gram, rcond=1e-6, hermitian=True) @ cross
-        bias = vector_mean - code_mean @ weights
-        return weights.astype(np.float32), bias.astype(np.float32)
 
 
 def _semi_orthogonal(n_rows: int, n_columns: int, rng: np.random.Generator) -> Vectors:

@@ -53,7 +53,11 @@ class Trainer:
         self.schedule, self.scaling, self.rng = schedule, scaling, rng
         self.n_done = 0
         self.history: dict[str, list[float]] = {}
-        self.reservoir: Reservoir | None = None  # what online learning refits the decoder on
+        self.rate_factor = 1.0
+        # Online learning: a sample of all pieces, the decoder refitted on it, and when again.
+        self.reservoir: Reservoir | None = None
+        self.refitted: Parameters | None = None
+        self.refit_at = 0
         self.kept: Parameters | None = None
         self._gradient = parameters.zeros()
 
@@ -107,7 +111,7 @@ class Trainer:
         weight = self.schedule.weight(self.n_done)
         with np.errstate(all="ignore"):  # what leaves the finite numbers is found at the report
             self.step.gradient(self.parameters, batch, weight, self.rng, self._gradient)
-            rate = self.schedule.rate(self.n_done)
+            rate = self.schedule.rate(self.n_done) * self.rate_factor
             self.optimizer.update(self.parameters.flat, self._gradient.flat, rate)
         self.n_done += 1
 
