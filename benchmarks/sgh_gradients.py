@@ -14,9 +14,12 @@ from itertools import product
 import numpy as np
 
 from sghash.models.sgh import SGH, encoder_gradient, objective
+from sghash.models.sgh.batches import Batch
 from sghash.models.sgh.encoder import draw_bits, sigmoid
 from sghash.models.sgh.generative import code_values
 from sghash.models.sgh.gradients import ESTIMATORS, encoder_logits, gaussian_decoder
+from sghash.models.sgh.parameters import Parameters
+from sghash.models.sgh.step import GaussianStep
 
 WIDTH, N_BITS, N_ROWS = 5, 4, 50
 
@@ -66,16 +69,40 @@ def by_enumeration(model: SGH, X: np.ndarray) -> np.ndarray:
     return X.T @ (p * (1 - p) * slopes) / len(X)
 
 
-def slope_of_objective(model: SGH, X: np.ndarray) -> np.ndarray:
-    slopes = np.empty((WIDTH, N_BITS))
+def slope_of_objective(model: SGH, X: np.ndarray, name: str) -> np.ndarray:
+    """Finite differences of the enumerated objective by the attribute `name`."""
+    slopes = np.empty(np.shape(getattr(model, name)))
     for index in np.ndindex(slopes.shape):
         ends = []
         for change in (1e-5, -1e-5):
             moved = copy.deepcopy(model)
-            moved.encoder_weights_[index] += change
+            values = np.array(getattr(moved, name), dtype=np.float64)
+            values[index] += change
+            setattr(moved, name, values)
             ends.append(objective(moved, X))
         slopes[index] = (ends[0] - ends[1]) / 2e-5
     return slopes
+
+
+def training_step(model: SGH, X: np.ndarray) -> dict[str, np.ndarray]:
+    """The exact gradient as training computes it, in float32, by attribute."""
+    parameters = Parameters(
+        {
+            "encoder_weights": model.encoder_weights_,
+            "encoder_bias": model.encoder_bias_,
+            "decoder_weights": model.decoder_weights_,
+            "decoder_bias": model.decoder_bias_,
+            "log_noise": np.log(model.noise_variance_),
+            "prior_logits": model.prior_logits_,
+        }
+    )
+    out = parameters.zeros()
+    step = GaussianStep(estimator="exact", coding=model.coding)
+    batch = Batch(X, np.arange(len(X)))
+    step.gradient(parameters, batch, 1.0, np.random.default_rng(0), out)
+    found = {f"{name}_": np.asarray(value) for name, value in out.items()}
+    found["noise_variance_"] = found.pop("log_noise_") / model.noise_variance_
+    return found
 
 
 def distance(found: np.ndarray, expected: np.ndarray) -> float:
@@ -107,8 +134,11 @@ def main() -> None:
         say("general path (l extra passes) against closed form", gap, "<= 1e-5", gap <= 1e-5)
         gap = distance(exact, by_enumeration(model, wide))
         say("exact against enumeration of all codes", gap, "<= 1e-5", gap <= 1e-5)
-        gap = distance(exact, slope_of_objective(model, X))
+        gap = distance(exact, slope_of_objective(model, X, "encoder_weights_"))
         say("exact against finite differences of the objective", gap, "<= 1e-5", gap <= 1e-5)
+        for name, value in training_step(model, X).items():
+            gap = distance(value, slope_of_objective(model, X, name))
+            say(f"a training step (float32) by {name}", gap, "<= 1e-5", gap <= 1e-5)
         print(f"  {'estimator':<18} {'bias':>10} {'deviation':>10} {'largest z':>10}   of", n_draws)
         for estimator in ESTIMATORS:
             n = n_draws if estimator in ("approximate", "distributional") else 1

@@ -23,7 +23,7 @@ import numpy as np
 from sghash import SGH
 
 TARGET = 0.25
-LADDER = (250, 500, 1000, 2000)
+LADDER = (250, 500, 1000, 1500, 2000)
 
 
 def numpy_itq(vectors: np.ndarray, n_bits: int, n_iterations: int = 50) -> np.ndarray:
