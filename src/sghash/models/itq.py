@@ -86,7 +86,7 @@ class ITQ(BinaryHasher):
         chosen = vectors
         if self.sample is not None and self.sample < len(vectors):
             chosen = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]
-        components = ((chosen - basis.mean) @ basis.axes).astype(np.float32, copy=False)
+        components = map_over_blocks(lambda block: (block - basis.mean) @ basis.axes, chosen)
         rotation = self._rotate(components, rotation)
         self.mean_ = basis.mean
         self.projection_ = (basis.axes @ rotation).astype(np.float32)

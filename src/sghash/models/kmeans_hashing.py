@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sghash.errors import InvalidInput
 from sghash.models.axes import balanced_parts, principal_axes, semi_orthogonal
 from sghash.models.base import BinaryHasher, Callback
+from sghash.models.blockwise import map_over_blocks
 from sghash.models.centroids import assign, nearest
 from sghash.validation import Vectors
 
@@ -113,7 +114,7 @@ class KMeansHashing(BinaryHasher):
             self.rotation_ = np.ascontiguousarray(axes[:, np.concatenate(parts)])
         self.part_bits_ = np.asarray(part_bits, dtype=np.int32)
         self.part_widths_ = np.asarray([len(part) for part in parts], dtype=np.int32)
-        self._learn_parts(np.matmul(vectors - self.mean_, self.rotation_))
+        self._learn_parts(map_over_blocks(self._rotated, vectors))
 
     def _learn_parts(self, rotated: Vectors) -> None:
         from sghash.kernels.clusters import move
@@ -142,6 +143,10 @@ class KMeansHashing(BinaryHasher):
         self.centroids_ = np.concatenate(learned)
         self.objective_history_ = np.asarray(histories).T.copy()
 
+    def _rotated(self, vectors: Vectors) -> Vectors:
+        turned: Vectors = np.matmul(vectors - self.mean_, self.rotation_)
+        return turned
+
     def _parts(self) -> list[tuple[slice, slice, Vectors]]:
         """For every part its columns, its bits and its centroids (2**bits, width)."""
         parts, column, bit, at = [], 0, 0, 0
@@ -153,7 +158,7 @@ class KMeansHashing(BinaryHasher):
         return parts
 
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
-        rotated: Vectors = np.matmul(vectors - self.mean_, self.rotation_)
+        rotated = self._rotated(vectors)
         bits = np.empty((len(vectors), self.n_bits), dtype=np.bool_)
         for columns, places, centroids in self._parts():
             table = numbers_as_bits(places.stop - places.start)

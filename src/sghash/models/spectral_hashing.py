@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from sghash.models.axes import principal_axes
 from sghash.models.base import BinaryHasher
+from sghash.models.blockwise import map_over_blocks
 from sghash.validation import Vectors
 
 
@@ -61,7 +62,7 @@ class SpectralHashing(BinaryHasher):
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_random_state(self.random_state)
         self.mean_, self.axes_, _ = principal_axes(vectors, self.n_bits)
-        components = (vectors - self.mean_) @ self.axes_
+        components = map_over_blocks(lambda block: (block - self.mean_) @ self.axes_, vectors)
         self.corner_ = components.min(axis=0)
         self.sides_ = components.max(axis=0) - self.corner_
         self.bit_axis_, self.bit_mode_ = smallest_modes(self.sides_, self.n_bits)
