@@ -26,8 +26,8 @@ def make(rng, n, n_bits, n_queries, *, l2):
 
 
 def every_score(codes, tables, terms):
-    candidates = np.broadcast_to(codes, (len(tables), *codes.shape))
-    return rescoring.scores(candidates, tables, None if terms is None else terms.gram)
+    rows = np.tile(np.arange(len(codes)), (len(tables), 1))
+    return rescoring.scores(codes, rows, tables, None if terms is None else terms.gram)
 
 
 def check(rng, n, n_bits, n_queries, k, *, l2, masked=False):

@@ -11,7 +11,7 @@ from sghash.kernels import reference, shortlist
 @pytest.mark.parametrize("kind", ["random", "clustered", "sorted", "sample is useless"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_shortlist_is_the_nearest_and_their_ties(kind, threads, rng):
-    n, length = 12_000, 8
+    n, length = 13_000, 10
     codes = rng.integers(0, 256, (n, 4), dtype=np.uint8)
     queries = rng.integers(0, 256, (20, 4), dtype=np.uint8)
     if kind == "clustered":

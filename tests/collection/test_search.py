@@ -77,7 +77,7 @@ def test_a_shortlist_is_the_nearest_by_hamming_and_ties(tmp_path, model, vectors
     hamming = np.unpackbits(model.encode(queries)[:, None] ^ codes[None], axis=2).sum(axis=2)
     scores = decoder_distances(model, queries, codes, "l2")
     found = collection.search(queries, 5, rerank="decoder", shortlist=20)
-    widest = collection.search(queries, 25)
+    widest = collection.search(queries, 22)
     for i in range(len(queries)):
         last = np.sort(hamming[i])[19]
         allowed = [row for row in widest.ids[i] if hamming[i, row] <= last]

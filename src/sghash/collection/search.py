@@ -2,7 +2,7 @@
 
 Each stage orders what the one before it let through, and what ties there is ordered by the stage
 before, then by id. A shortlist that ends among rows of equal Hamming distance is extended by such
-rows, up to a quarter more, so that not their ids but their scores decide. Without a shortlist
+rows, up to a tenth more, so that not their ids but their scores decide. Without a shortlist
 the decoder scores every row.
 """
 
@@ -55,7 +55,7 @@ def hamming_candidates(
 ) -> Candidates:
     """The k nearest rows of all segments by (distance, id), and where they are.
 
-    With `ties`, a quarter more columns: rows beyond the distance of the k-th need not be complete.
+    With `ties`, a tenth more columns: rows beyond the distance of the k-th need not be complete.
     """
     from sghash.kernels.shortlist import hamming_shortlist, with_ties
 
@@ -166,9 +166,13 @@ def decoder_scores(
     from sghash.kernels.rescoring import scores
 
     tables, offsets = query_scores(decoder, queries)
-    codes = gather([view.rows.codes for view in views], candidates)
-    found = scores(codes, tables, decoder.gram, threads=threads) + offsets[:, None]
-    return np.where(candidates.ids == PADDING_ID, np.float32(np.inf), found)
+    rows = np.where(candidates.ids == PADDING_ID, -1, candidates.rows)
+    found = np.full(rows.shape, np.inf, dtype=np.float32)
+    for owner, view in enumerate(views):
+        mine = np.where(candidates.owners == owner, rows, -1) if len(views) > 1 else rows
+        part = scores(view.rows.codes, mine, tables, decoder.gram, threads=threads)
+        found = np.minimum(found, part) if len(views) > 1 else part
+    return found + offsets[:, None]
 
 
 def vector_scores(

@@ -22,7 +22,7 @@ from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.lanes import ADDRESS, constant, load_scalar, trailing_zeros
 from sghash.kernels.pieces import cut, run
 from sghash.kernels.staging import word_of
-from sghash.validation import Codes, Vectors
+from sghash.validation import Codes, Ids, Vectors
 
 # The bits of every value of a nibble, first bit first: (4, 16).
 _NIBBLE_BITS = np.unpackbits(np.arange(16, dtype=np.uint8)[:, None], axis=1).T[4:]
@@ -64,26 +64,21 @@ def code_terms(codes: Codes, gram: Vectors, *, threads: int = 1) -> Vectors:
 
 
 def scores(
-    candidates: Codes, tables: Vectors, gram: Vectors | None = None, *, threads: int = 1
+    codes: Codes, rows: Ids, tables: Vectors, gram: Vectors | None = None, *, threads: int = 1
 ) -> Vectors:
-    """Scores (n_queries, m) float32 of candidate codes (n_queries, m, n_bytes), smaller is nearer.
+    """Scores (n_queries, m) float32 of the codes in `rows` (n_queries, m), smaller is nearer.
 
-    What depends on the query alone is left out.
+    A negative row has an infinite score. What depends on the query alone is left out.
     """
-    found = np.empty(candidates.shape[:2], dtype=np.float32)
+    found = np.empty(rows.shape, dtype=np.float32)
     own = np.empty((0, 0), dtype=np.float32) if gram is None else gram
     announce(_scores, "rescoring")
 
     def compute(start: int, stop: int, stopped: threading.Event) -> None:
         if not stopped.is_set():
-            _scores(
-                np.ascontiguousarray(candidates[start:stop]),
-                tables[start:stop],
-                own,
-                found[start:stop],
-            )
+            _scores(codes, rows[start:stop], tables[start:stop], own, found[start:stop])
 
-    run([(compute, part) for part in cut(len(candidates), threads)])
+    run([(compute, part) for part in cut(len(rows), threads)])
     return found
 
 
@@ -172,20 +167,25 @@ def linear_score(
 
 @compiled
 def _scores(
-    candidates: NDArray[np.uint8],
+    codes: NDArray[np.uint8],
+    rows: NDArray[np.int64],
     tables: NDArray[np.float32],
     gram: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:
     bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
-    n_queries, m, n_bytes = candidates.shape
-    codes = candidates.reshape(n_queries * m, n_bytes)
-    for query in range(n_queries):
-        for i in range(m):
-            row = query * m + i
-            score = linear_score(codes, row, tables, query)
-            if gram.shape[0]:
-                score += code_term(codes, row, gram, bits, sums)
+    held = np.zeros((rows.shape[1], codes.shape[1]), dtype=np.uint8)
+    for query in range(rows.shape[0]):
+        # All codes first: the memory then serves many of them at a time.
+        for i in range(rows.shape[1]):
+            for byte in range(codes.shape[1]):
+                held[i, byte] = codes[max(rows[query, i], 0), byte]
+        for i in range(rows.shape[1]):
+            score = np.float32(np.inf)
+            if rows[query, i] >= 0:
+                score = linear_score(held, i, tables, query)
+                if gram.shape[0]:
+                    score += code_term(held, i, gram, bits, sums)
             out[query, i] = score
 
 

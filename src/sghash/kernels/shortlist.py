@@ -24,8 +24,8 @@ _ENOUGH = 20 * STRIDE
 
 
 def with_ties(length: int) -> int:
-    """Rows that a shortlist of `length` may have if its last ones tie: a quarter more."""
-    return length + length // 4
+    """Rows that a shortlist of `length` may have if its last ones tie: a tenth more."""
+    return length + length // 10
 
 
 def hamming_shortlist(
