@@ -278,12 +278,12 @@ def test_progress_and_history(clusters: np.ndarray) -> None:
 
 def test_early_stopping(clusters: np.ndarray) -> None:
     model = quick(n_steps=5000, report_every=50, patience=3).fit(clusters)
-    assert model.n_steps_ < 5000
-    assert len(model.history_["step"]) == model.n_steps_ // 50
+    assert model.steps_done_ < 5000
+    assert len(model.history_["step"]) == model.steps_done_ // 50
 
 
 def test_budget_in_passes(clusters: np.ndarray) -> None:
-    assert quick(n_passes=2.5, batch_size=500).fit(clusters).n_steps_ == 15
+    assert quick(n_passes=2.5, batch_size=500).fit(clusters).steps_done_ == 15
 
 
 def test_random_iterates_are_iterates(clusters: np.ndarray) -> None:
@@ -335,7 +335,7 @@ def test_pieces_reach_the_quality_of_all(clusters: np.ndarray) -> None:
     for turn in range(42):  # pieces of other sizes, down to single vectors
         start = 71 * turn
         online.partial_fit(clusters[start : start + 71])
-    assert online.n_steps_ == 50 + 42
+    assert online.steps_done_ == 50 + 42
     for _ in range(40):
         online.partial_fit(clusters)
     assert online.reconstruction_error(clusters) < 1.05 * whole.reconstruction_error(clusters)
@@ -351,7 +351,7 @@ def test_pieces_of_real_data_reach_the_quality_of_all(data_folder: Path) -> None
     for _ in range(10):
         for start in range(0, 50_000, 10_000):
             online.partial_fit(vectors[start : start + 10_000])
-    assert online.n_steps_ == whole.n_steps_ == 1000
+    assert online.steps_done_ == whole.steps_done_ == 1000
     assert online.reconstruction_error(unseen) < 1.01 * whole.reconstruction_error(unseen)
 
 
@@ -366,7 +366,7 @@ def test_online_learning_goes_on_after_fit_and_after_loading(
         for _ in range(30):
             candidate.partial_fit(clusters)
         assert candidate.reconstruction_error(clusters) < before
-        assert candidate.n_steps_ == 120 + 30 * 6
+        assert candidate.steps_done_ == 120 + 30 * 6
     with pytest.raises(ValueError, match="expecting 20 features"):
         model.partial_fit(clusters[:, :3])
 

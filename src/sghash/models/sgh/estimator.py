@@ -55,8 +55,8 @@ class SGH(GenerativeHasher):
         Factor and interval of "step"; None is half of the budget.
     batch_size : int
         Vectors per step.
-    n_steps : int
-        Budget in steps.
+    n_steps : int or None
+        Budget in steps; None is 500 and 40 more per bit, at most 4000.
     n_passes : float or None
         Budget in passes over the vectors instead.
     sampling : {"passes", "uniform"}
@@ -102,6 +102,8 @@ class SGH(GenerativeHasher):
     history_ : dict of lists
         Per report: step, description_length (bits per vector), reconstruction_error,
         bits_in_use (sum of the bits' entropies).
+    steps_done_ : int
+        Steps taken in all.
     """
 
     _learned: ClassVar[tuple[str, ...]] = (
@@ -112,7 +114,7 @@ class SGH(GenerativeHasher):
         "noise_variance_",
         "prior_logits_",
     )
-    _recorded: ClassVar[tuple[str, ...]] = ("history_", "n_steps_")
+    _recorded: ClassVar[tuple[str, ...]] = ("history_", "steps_done_")
 
     def __init__(
         self,
@@ -130,7 +132,7 @@ class SGH(GenerativeHasher):
         decay: float = 0.5,
         decay_every: int | None = None,
         batch_size: int = 500,
-        n_steps: int = 3000,
+        n_steps: int | None = None,
         n_passes: float | None = None,
         sampling: str = "passes",
         patience: int | None = None,

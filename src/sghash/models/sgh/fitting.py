@@ -14,7 +14,7 @@ from sghash.models.sgh.encoder import code_moments, divergence, sigmoid
 from sghash.models.sgh.generative import GaussianDecoder, code_values
 from sghash.models.sgh.least_squares import LeastSquares
 from sghash.models.sgh.optimizer import iterate_probabilities, make_optimizer
-from sghash.models.sgh.options import make_schedule, make_terms
+from sghash.models.sgh.options import budget_of, make_schedule, make_terms
 from sghash.models.sgh.parameters import Parameters
 from sghash.models.sgh.scaling import Scaling
 from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, make_start
@@ -46,9 +46,7 @@ def fit(model: SGH, vectors: Any) -> Trainer:
     batches, apart = make_batches(
         vectors, batch_size=model.batch_size, sampling=model.sampling, held_out=held_out, rng=rng
     )
-    n_steps = model.n_steps
-    if model.n_passes is not None:
-        n_steps = max(1, round(model.n_passes * batches.n_rows / batches.batch_size))
+    n_steps = budget_of(model, batches.n_rows / batches.batch_size)
     sample = batches.take(START_ROWS, rng)
     trainer = begin(model, sample, n_steps, rng)
     keep = None
@@ -78,7 +76,7 @@ def partial_fit(model: SGH, vectors: Any, *, is_first: bool) -> Trainer:
     )
     sample = batches.take(START_ROWS if trainer is None else WATCHED_ROWS, rng)
     if is_first:
-        trainer = begin(model, sample, model.n_steps, rng)
+        trainer = begin(model, sample, budget_of(model), rng)
     elif trainer is None:
         trainer = resume(model, sample, rng)
     # Adam moves as far for one vector as for a batch: small pieces take smaller steps, so that
@@ -137,8 +135,8 @@ def resume(model: SGH, sample: Vectors, rng: np.random.Generator) -> Trainer:
         "log_noise": np.log(model.noise_variance_ / unit**2),
         "prior_logits": model.prior_logits_,
     }
-    trainer = _trainer(model, arrays, scaling, model.n_steps, rng)
-    trainer.n_done = model.n_steps_
+    trainer = _trainer(model, arrays, scaling, budget_of(model), rng)
+    trainer.n_done = model.steps_done_
     return trainer
 
 
@@ -282,4 +280,4 @@ def publish(model: SGH, trainer: Trainer, parameters: Parameters) -> None:
     model.noise_variance_ = decoder.noise_variance * unit**2
     model.prior_logits_ = parameters["prior_logits"].copy()
     model.history_ = trainer.history
-    model.n_steps_ = trainer.n_done
+    model.steps_done_ = trainer.n_done

@@ -16,6 +16,8 @@ from sghash.models.sgh.start import STARTS
 from sghash.models.sgh.terms import TERMS, Term
 from sghash.validation import check_choice, check_n_bits
 
+#: Most steps that are taken unasked.
+MAX_STEPS = 4000
 METRICS = ("l2", "ip", "cosine")
 
 #: The paper's Algorithm 1 with the constants it states; the number of steps is the script's.
@@ -72,8 +74,8 @@ _CHOICES = {
     "sampling": SAMPLING,
     "iterate": ITERATES,
 }
-_COUNTS = ("batch_size", "n_steps")
-_OPTIONAL_COUNTS = ("decay_every", "report_every", "patience")
+_COUNTS = ("batch_size",)
+_OPTIONAL_COUNTS = ("n_steps", "decay_every", "report_every", "patience")
 _POSITIVE = ("learning_rate", "decay", "smoothness")
 
 
@@ -138,6 +140,15 @@ def make_terms(option: Mapping[str, float] | Sequence[Term]) -> list[Term]:
         TERMS[check_choice(name, tuple(TERMS), name="a name in terms")](weight)
         for name, weight in option.items()
     ]
+
+
+def budget_of(model: Any, steps_per_pass: float | None = None) -> int:
+    """Return the number of steps that the options ask for; longer codes need more of them."""
+    if model.n_passes is not None and steps_per_pass is not None:
+        return max(1, round(model.n_passes * steps_per_pass))
+    if model.n_steps is not None:
+        return int(model.n_steps)
+    return min(MAX_STEPS, 500 + 40 * int(model.n_bits))
 
 
 def make_schedule(model: Any, n_steps: int) -> Schedule:
