@@ -130,6 +130,26 @@ def test_constant_columns_and_constant_data(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("scale", [1e-12, 1e12])
+def test_scale_does_not_blind_a_model(name, scale):
+    vectors = sample() * np.float32(scale)
+    codes = make(name, n_bits=13).fit(vectors).encode(vectors)
+    usual = fitted(name).encode(sample())
+    assert len(np.unique(codes, axis=0)) > 0.5 * len(np.unique(usual, axis=0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_whose_squares_overflow_are_refused_or_hashed(name):
+    vectors = sample() * np.float32(1e25)
+    try:
+        model = make(name, n_bits=13).fit(vectors)
+    except InvalidInput as error:
+        assert "rescale" in str(error)
+    else:
+        assert len(np.unique(model.encode(vectors), axis=0)) > 4
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_one_column(name):
     vectors = sample(width=1)
     assert make(name, n_bits=5).fit(vectors).encode(vectors).shape == (120, 1)

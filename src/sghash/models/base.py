@@ -29,6 +29,8 @@ from sghash.validation import Codes, Vectors, check_n_bits, n_bytes_of
 BLOCK_ROWS = 16384
 # Models that must hold their training data take at most this much of a source beyond memory.
 MAX_TRAINING_BYTES = 1 << 30
+# Sums of thousands of squares of such numbers still fit float32.
+MAX_ABSOLUTE = 1e15
 
 
 class Progress(NamedTuple):
@@ -114,12 +116,12 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         """All of an array; of a source beyond memory, a random sample of rows that fits."""
         if not is_source(X):
             with refusals():
-                return validate_data(self, X, dtype=np.float32, order="C")
+                return _refuse_huge(validate_data(self, X, dtype=np.float32, order="C"))
         n, width = X.shape
         n_rows = min(n, max(1, MAX_TRAINING_BYTES // (4 * max(1, width))))
         sample = sample_rows(X, n_rows, np.random.default_rng(_seed_of(self)))
         with refusals():
-            return validate_data(self, sample, dtype=np.float32, order="C")
+            return _refuse_huge(validate_data(self, sample, dtype=np.float32, order="C"))
 
     def _vectors_to_read(self, X: ArrayLike | VectorSource) -> VectorSource | NDArray[Any]:
         """Check the width; numbers are checked and converted block by block."""
@@ -237,6 +239,16 @@ def sample_rows(
         sample[filled:last] = block[chosen[filled:last] - first]
         filled = last
     return sample
+
+
+def _refuse_huge(vectors: Vectors) -> Vectors:
+    largest = max(float(vectors.max(initial=0)), -float(vectors.min(initial=0)))
+    if largest > MAX_ABSOLUTE:
+        raise InvalidInput(
+            f"the vectors reach {largest:.3g}, and squares of numbers beyond {MAX_ABSOLUTE:.0e} "
+            "overflow float32: rescale them first"
+        )
+    return vectors
 
 
 def _seed_of(model: VectorModel) -> int | None:

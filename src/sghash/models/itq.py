@@ -102,14 +102,16 @@ class ITQ(BinaryHasher):
         length = float(np.square(components, dtype=np.float64).sum())
         column_sums = components.sum(axis=0, dtype=np.float64)[:, None]
         history: list[float] = []
-        best = rotation
+        best, largest = rotation, -np.inf
         for step in range(self.n_iterations + 1):
             positive = _positive_sums(components, rotation.astype(np.float32))
             cross = 2 * positive - column_sums  # V.T @ B
-            error = (n * n_bits + length - 2 * float(np.sum(cross * rotation))) / n
-            if history and error >= history[-1]:
+            size = float(np.sum(cross * rotation))  # sum |V R|
+            # Not judged by the error, in which data of a large or small scale drown the change.
+            if size <= largest:
                 break
-            best = rotation
+            best, largest = rotation, size
+            error = (n * n_bits + length - 2 * size) / n
             history.append(error)
             self._report(step, self.n_iterations, quantization_error=error)
             if step < self.n_iterations:
