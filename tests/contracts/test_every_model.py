@@ -141,12 +141,12 @@ def test_scale_does_not_blind_a_model(name, scale):
 @pytest.mark.parametrize("name", NAMES)
 def test_numbers_whose_squares_overflow_are_refused_or_hashed(name):
     vectors = sample() * np.float32(1e25)
+    refusal = ""
     try:
-        model = make(name, n_bits=13).fit(vectors)
+        codes = make(name, n_bits=13).fit(vectors).encode(vectors)
     except InvalidInput as error:
-        assert "rescale" in str(error)
-    else:
-        assert len(np.unique(model.encode(vectors), axis=0)) > 4
+        refusal = str(error)
+    assert "rescale" in refusal or len(np.unique(codes, axis=0)) > 4
 
 
 @pytest.mark.parametrize("name", NAMES)
