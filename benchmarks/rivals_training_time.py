@@ -1,7 +1,7 @@
 """How long every method takes to learn 100,000 vectors of 128 numbers at 64 bits.
 
-    python benchmarks/training_time.py
-    python benchmarks/training_time.py --methods ITQ BinaryAutoencoder
+    python benchmarks/rivals_training_time.py
+    python benchmarks/rivals_training_time.py --methods ITQ BinaryAutoencoder
 
 Draws a progress bar per method, prints one line each, and ends with an error if a method takes
 more than five minutes. The vectors are the first of SIFT photos if the folder SGHASH_DATA holds
