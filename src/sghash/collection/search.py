@@ -26,6 +26,8 @@ from sghash.neighbors import (
 )
 from sghash.validation import Codes, Ids, Vectors
 
+# Kept vectors that are brought together at a time: they stay in the cache.
+GATHER_BYTES = 1 << 21
 _KINDS = {"l2": 0, "ip": 1, "cosine": 2}
 _Mask = NDArray[np.bool_]
 
@@ -182,8 +184,14 @@ def vector_scores(
     from sghash.kernels.rescoring import vector_distances
 
     kept = [view.rows.vectors for view in views if view.rows.vectors is not None]
-    vectors = gather(kept, candidates).astype(np.float32)
-    found = vector_distances(vectors, queries, _KINDS[metric])
+    found = np.empty(candidates.ids.shape, dtype=np.float32)
+    n_queries = max(1, GATHER_BYTES // max(1, 4 * candidates.ids.shape[1] * queries.shape[1]))
+    for start in range(0, len(queries), n_queries):
+        part = slice(start, start + n_queries)
+        vectors = gather(kept, Candidates(*(field[part] for field in candidates)))
+        found[part] = vector_distances(
+            vectors.astype(np.float32, copy=False), queries[part], _KINDS[metric]
+        )
     return np.where(candidates.ids == PADDING_ID, np.float32(np.inf), found)
 
 

@@ -9,6 +9,7 @@ in the cache, while a stored term would cost another 4 bytes per code and a cach
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -217,29 +218,52 @@ def best_places(
     return out
 
 
-@compiled
-def vector_distances(
-    candidates: NDArray[np.float32], queries: NDArray[np.float32], kind: int
-) -> NDArray[np.float32]:
-    """Exact distances (n_queries, m) of vectors (n_queries, m, d): 0 is L2, 1 is -ip, 2 cosine."""
-    n_queries, m, width = candidates.shape
-    out = np.empty((n_queries, m), dtype=np.float32)
-    for query in range(n_queries):
-        for i in range(m):
-            total, square, own = 0.0, 0.0, 0.0
-            for j in range(width):
-                x, q = np.float64(candidates[query, i, j]), np.float64(queries[query, j])
-                if kind == 0:
-                    total += (q - x) * (q - x)
-                else:
-                    total += q * x
-                    if kind == 2:
-                        square += x * x
-                        own += q * q
-            if kind == 1:
-                total = -total
-            elif kind == 2:
-                norms = np.sqrt(square * own)
-                total = 1.0 - (total / norms if norms > 0 else 0.0)
-            out[query, i] = np.float32(total)
+def vector_distances(candidates: Vectors, queries: Vectors, kind: int) -> Vectors:
+    """Distances (n_queries, m) of vectors (n_queries, m, d): kind 0 is L2, 1 is -ip, 2 cosine."""
+    out = np.empty(candidates.shape[:2], dtype=np.float32)
+    announce(_squares if kind == 0 else _products, "rescoring")
+    if kind == 0:
+        _squares(candidates, queries, out)
+        return out
+    lengths = np.ones_like(out)
+    _products(candidates, queries, lengths, out)
+    if kind == 2:
+        norms = lengths * np.linalg.norm(queries, axis=1).astype(np.float32)[:, None]
+        return 1 + np.divide(out, norms, out=np.zeros_like(out), where=norms > 0)
     return out
+
+
+# Sums in any order, so that they are computed in vectors; the same order at every call.
+_summing = partial(compiled, fastmath=True)
+
+
+@_summing
+def _squares(
+    candidates: NDArray[np.float32], queries: NDArray[np.float32], out: NDArray[np.float32]
+) -> None:
+    for query in range(candidates.shape[0]):
+        for i in range(candidates.shape[1]):
+            total = np.float32(0)
+            for j in range(candidates.shape[2]):
+                difference = queries[query, j] - candidates[query, i, j]
+                total += difference * difference
+            out[query, i] = total
+
+
+@_summing
+def _products(
+    candidates: NDArray[np.float32],
+    queries: NDArray[np.float32],
+    lengths: NDArray[np.float32],
+    out: NDArray[np.float32],
+) -> None:
+    """Negative inner products, and the lengths of the candidates."""
+    for query in range(candidates.shape[0]):
+        for i in range(candidates.shape[1]):
+            total, square = np.float32(0), np.float32(0)
+            for j in range(candidates.shape[2]):
+                x = candidates[query, i, j]
+                total += queries[query, j] * x
+                square += x * x
+            out[query, i] = -total
+            lengths[query, i] = np.sqrt(square)
