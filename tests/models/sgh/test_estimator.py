@@ -133,6 +133,23 @@ def test_sources_beyond_memory(clusters: np.ndarray) -> None:
         model.encode(Source(clusters[:, :19]))
 
 
+@pytest.mark.parametrize("sweeps", [0, 2])
+def test_many_rows_get_the_codes_of_few(sweeps: int, clusters: np.ndarray) -> None:
+    model = quick().fit(clusters)
+    many = np.tile(clusters, (12, 1))
+    few = np.concatenate(
+        [model.encode(clusters[i : i + 500], sweeps=sweeps) for i in range(0, 3000, 500)]
+    )
+    for form in (many, Source(many)):
+        codes = model.encode(form, sweeps=sweeps)
+        # Products of other shapes may round otherwise: next to never does that turn a bit.
+        assert (codes.reshape(12, 3000, 2) == few).all(axis=2).mean() > 0.999
+    spoilt = many.copy()
+    spoilt[-1, 0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.encode(spoilt, sweeps=sweeps)
+
+
 @pytest.mark.parametrize(("n", "width", "n_bits"), [(1, 5, 8), (3, 5, 8), (40, 1, 9), (60, 3, 40)])
 @pytest.mark.parametrize("init", STARTS)
 def test_shapes_at_the_border(
@@ -324,6 +341,8 @@ def test_sampling(clusters: np.ndarray) -> None:
     assert vectors.shape == (2000, 20)
     np.testing.assert_allclose(vectors.mean(axis=0), clusters.mean(axis=0), atol=0.7)
     np.testing.assert_array_equal(vectors, model.sample(2000, random_state=1))
+    with pytest.raises(InvalidInput, match="n must be a whole number"):
+        model.sample(0)
 
 
 def test_pieces_reach_the_quality_of_all(clusters: np.ndarray) -> None:

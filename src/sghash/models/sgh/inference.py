@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -56,33 +58,23 @@ class GenerativeHasher(BinaryHasher):
         """
         if isinstance(sweeps, bool) or not isinstance(sweeps, (int, np.integer)) or sweeps < 0:
             raise InvalidInput(f"sweeps must be a whole number of at least 0, got {sweeps!r}")
-        if not sweeps:
-            return self._project(X)
-        source = self._vectors_to_read(X)
-        codes = np.empty((source.shape[0], n_bytes_of(self.n_bits)), dtype=np.uint8)
-        for first, block in blocks_of(source, MEASURE_ROWS):
-            vectors = self._ready(self._checked(block))
-            bits = sharpen(
-                vectors,
-                self._bits(vectors),
-                gaussian_decoder(self),
-                self.prior_logits_,
-                coding=self.coding,
-                n_sweeps=int(sweeps),
-            )
-            codes[first : first + len(block)] = pack_bits(bits)
-        return codes
-
-    def _project(self, X: ArrayLike | VectorSource) -> Codes:
-        """Project, compare and pack, in blocks that stay in the cache, on all cores."""
+        if sweeps:
+            return self._over_rows(X, partial(self._sharpen, n_sweeps=int(sweeps)))
         from sghash.kernels.projection import arrange
 
+        check_is_fitted(self)
+        projection = arrange(self.encoder_weights_, self.encoder_bias_)
+        return self._over_rows(X, partial(self._pack, projection=projection))
+
+    def _over_rows(
+        self, X: ArrayLike | VectorSource, work: Callable[[NDArray[Any], Codes], None]
+    ) -> Codes:
+        """Let `work` fill the codes of all rows of `X`, on all cores where there are many rows."""
         source = self._vectors_to_read(X)
         n = source.shape[0]
         codes = np.empty((n, n_bytes_of(self.n_bits)), dtype=np.uint8)
-        projection = arrange(self.encoder_weights_, self.encoder_bias_)
         if n <= ALONE_ROWS:
-            self._pack(read_rows(source, 0, n), projection, codes)
+            work(read_rows(source, 0, n), codes)
             return codes
         # Only arrays may be read by several threads at once.
         n_read = n if isinstance(source, np.ndarray) else READ_ROWS
@@ -92,13 +84,28 @@ class GenerativeHasher(BinaryHasher):
                 edges = np.linspace(0, len(part), n_threads + 1).astype(int)
                 shares = [slice(*edge) for edge in pairwise(edges.tolist())]
                 own = codes[first : first + len(part)]
-                waiting = [pool.submit(self._pack, part[s], projection, own[s]) for s in shares]
+                waiting = [pool.submit(work, part[share], own[share]) for share in shares]
                 for share in waiting:
                     share.result()
         return codes
 
-    def _pack(self, vectors: NDArray[Any], projection: Projection, codes: Codes) -> None:
-        """Fill `codes` (n, n_bytes) from unchecked vectors (n, d); refuses what is not finite."""
+    def _sharpen(self, vectors: NDArray[Any], codes: Codes, *, n_sweeps: int) -> None:
+        """Fill `codes` (n, n_bytes) by coordinate descent from unchecked vectors (n, d)."""
+        decoder = gaussian_decoder(self)
+        for first, block in blocks_of(vectors, MEASURE_ROWS):
+            rows = self._ready(self._checked(block))
+            bits = sharpen(
+                rows,
+                self._bits(rows),
+                decoder,
+                self.prior_logits_,
+                coding=self.coding,
+                n_sweeps=n_sweeps,
+            )
+            codes[first : first + len(block)] = pack_bits(bits)
+
+    def _pack(self, vectors: NDArray[Any], codes: Codes, *, projection: Projection) -> None:
+        """Fill `codes` (n, n_bytes) by the signs of projections of unchecked vectors (n, d)."""
         from sghash.kernels.projection import BLOCK_ROWS, pack_signs
 
         scores = np.empty((BLOCK_ROWS, projection.bias.size), dtype=np.float32)
@@ -135,6 +142,8 @@ class GenerativeHasher(BinaryHasher):
     def sample(self, n: int = 1, random_state: int | np.random.Generator | None = None) -> Vectors:
         """Draw `n` codes from the prior and decode them to vectors (n, d) float32."""
         check_is_fitted(self)
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
+            raise InvalidInput(f"n must be a whole number of at least 1, got {n!r}")
         prior = np.broadcast_to(sigmoid(self.prior_logits_), (n, self.n_bits))
         return self._decode(draw_bits(prior, np.random.default_rng(random_state)))
 
@@ -149,7 +158,7 @@ class GenerativeHasher(BinaryHasher):
         return DescriptionLength(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def reconstruction_error(self, X: ArrayLike, *, sweeps: int = 0) -> float:
-        """Mean over the rows of `X` of |x - decode(encode(x))|²."""
+        """Mean over the rows of `X` of |x - decode(encode(x))|², x of unit length for "cosine"."""
         vectors = self._rows(X)
         total = 0.0
         for _, block in blocks_of(vectors, MEASURE_ROWS):
