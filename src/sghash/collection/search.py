@@ -181,6 +181,7 @@ def vector_scores(
     views: Sequence[View], candidates: Candidates, queries: Vectors, metric: str
 ) -> Vectors:
     """Exact distance of every candidate's kept vector; infinite for padding."""
+    from sghash.kernels.halves import as_float32
     from sghash.kernels.rescoring import vector_distances
 
     kept = [view.rows.vectors for view in views if view.rows.vectors is not None]
@@ -189,9 +190,7 @@ def vector_scores(
     for start in range(0, len(queries), n_queries):
         part = slice(start, start + n_queries)
         vectors = gather(kept, Candidates(*(field[part] for field in candidates)))
-        found[part] = vector_distances(
-            vectors.astype(np.float32, copy=False), queries[part], _KINDS[metric]
-        )
+        found[part] = vector_distances(as_float32(vectors), queries[part], _KINDS[metric])
     return np.where(candidates.ids == PADDING_ID, np.float32(np.inf), found)
 
 
