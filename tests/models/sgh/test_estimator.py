@@ -21,6 +21,7 @@ from sghash.models.base import Progress
 from sghash.models.sgh import SGH
 from sghash.models.sgh.gradients import ESTIMATORS
 from sghash.models.sgh.start import STARTS
+from sghash.models.sgh.trainer import Patience
 
 
 def quick(**options: Any) -> SGH:
@@ -294,9 +295,20 @@ def test_progress_and_history(clusters: np.ndarray) -> None:
 
 
 def test_early_stopping(clusters: np.ndarray) -> None:
-    model = quick(n_steps=5000, report_every=50, patience=3).fit(clusters)
+    model = quick(n_steps=5000, report_every=50, patience=3, kl_weight=0.1).fit(clusters)
     assert model.steps_done_ < 5000
     assert len(model.history_["step"]) == model.steps_done_ // 50
+    whole = quick(n_steps=5000, kl_weight=0.1).fit(clusters)
+    assert model.reconstruction_error(clusters) < 1.1 * whole.reconstruction_error(clusters)
+
+
+def test_patience_waits_while_either_measure_falls() -> None:
+    patience = Patience(2, 0.01, n_bits=10)
+    answers = [
+        patience.is_over({"reconstruction_error": error, "description_length": length})
+        for error, length in [(5, 9), (5, 8), (5, 7), (4, 7), (4, 7), (3, 9), (3, 9), (2.99, 6.95)]
+    ]
+    assert answers == [False] * 7 + [True]
 
 
 def test_budget_in_passes(clusters: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from sghash.errors import InvalidInput
 from sghash.models.sgh.optimizer import (
     SGD,
     Adam,
@@ -54,3 +55,5 @@ def test_iterates_of_the_theorems() -> None:
     np.testing.assert_allclose(
         iterate_probabilities(gammas, "theorem1", 3.0), weights / weights.sum()
     )
+    with pytest.raises(InvalidInput, match=r"below 2 / smoothness = 0\.25, the largest is 0\.4"):
+        iterate_probabilities(gammas, "theorem1", 8.0)

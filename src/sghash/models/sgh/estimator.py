@@ -63,10 +63,11 @@ class SGH(GenerativeHasher):
         Batches from shuffled passes, or drawn uniformly with replacement (sources beyond memory
         are always read in passes).
     patience : int or None
-        Stop early after so many reports without an improvement of the reconstruction error, by
-        more than the share `tol`, on vectors kept apart from training; None never stops early.
+        Stop early after so many reports in which neither the reconstruction error nor the
+        description length of vectors kept apart from training got better; None never stops early.
     validation_fraction, tol : float
-        Share of the vectors that `patience` keeps apart, and the least improvement that counts.
+        Share of the vectors that `patience` keeps apart, and the least improvement that counts: a
+        share of the error, or bits of description length per bit of the code.
     refit : bool
         Fit the decoder to the final codes by least squares.
     iterate : {"last", "theorem1", "theorem2"}

@@ -193,7 +193,7 @@ def run(
         report=report,
         report_every=model.report_every or max(1, n_steps // 20),
         error_limit=DIVERGED_FACTOR * worst if nothing > 0 else np.inf,
-        patience=Patience(model.patience, model.tol) if model.patience else None,
+        patience=Patience(model.patience, model.tol, model.n_bits) if model.patience else None,
         keep=keep,
     )
 

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.errors import InvalidInput
 from sghash.validation import Vectors
 
 OPTIMIZERS = ("adam", "sgd")
@@ -110,6 +111,11 @@ def iterate_probabilities(
         weights[-1] = 1.0
     elif iterate == "theorem1":
         weights = 2 * gammas - smoothness * gammas**2
+        if weights.min() <= 0:
+            raise InvalidInput(
+                f"theorem 1 needs every learning rate below 2 / smoothness = {2 / smoothness:g}, "
+                f"the largest is {gammas.max():g}: use a smaller learning_rate"
+            )
     else:
         weights = gammas
     return weights / weights.sum()

@@ -21,18 +21,26 @@ Report = Callable[[int, dict[str, float]], None]
 
 
 class Patience:
-    """Early stopping: no more after `patience` reports without an improvement by `tol`."""
+    """Early stopping: no more after `patience` reports in which nothing got better.
 
-    def __init__(self, patience: int, tol: float) -> None:
-        self.patience, self.tol = patience, tol
-        self.best, self.waited = np.inf, 0
+    Better is a reconstruction error lower by the share `tol`, or a description length lower by
+    `tol` per bit of the code. Either is enough: while the divergence weighs much, the description
+    length falls and the error waits; when its weight goes to zero it is the other way round.
+    """
 
-    def is_over(self, error: float) -> bool:
-        """Take the newest held-out error; answer whether to stop."""
-        if error < self.best * (1 - self.tol):
-            self.best, self.waited = error, 0
-        else:
-            self.waited += 1
+    def __init__(self, patience: int, tol: float, n_bits: int) -> None:
+        self.patience, self.tol, self.n_bits = patience, tol, n_bits
+        self.error = self.length = np.inf
+        self.waited = 0
+
+    def is_over(self, values: dict[str, float]) -> bool:
+        """Take the newest held-out measurements; answer whether to stop."""
+        error, length = values["reconstruction_error"], values["description_length"]
+        self.waited += 1
+        if error < self.error * (1 - self.tol):
+            self.error, self.waited = error, 0
+        if length < self.length - self.tol * self.n_bits:
+            self.length, self.waited = length, 0
         return self.waited >= self.patience
 
 
@@ -102,7 +110,7 @@ class Trainer:
                     values = measure(self.parameters)
                 self._refuse_divergence(values, error_limit)
                 report(self.n_done, values)
-                if patience is not None and patience.is_over(values["reconstruction_error"]):
+                if patience is not None and patience.is_over(values):
                     logger.info("stopped early after %d steps", self.n_done)
                     return
 
