@@ -69,6 +69,16 @@ def test_vectors_give_exact_distances(tmp_path, model, vectors, metric, keep, mo
         np.testing.assert_array_equal(found.ids, np.argsort(expected, axis=1)[:, :12])
 
 
+def test_few_and_many_are_ordered_alike(tmp_path, model, vectors):
+    """Up to 32 neighbours are inserted one by one, more are sorted: ties must come out alike."""
+    collection = Collection.create(tmp_path / "c", model)
+    collection.add(np.repeat(vectors[:40], 5, axis=0))
+    few = collection.search(vectors[:9], 30, rerank="decoder", shortlist=200)
+    many = collection.search(vectors[:9], 100, rerank="decoder", shortlist=200)
+    np.testing.assert_array_equal(few.ids, many.ids[:, :30])
+    np.testing.assert_array_equal(few.distances, many.distances[:, :30])
+
+
 def test_a_shortlist_is_the_nearest_by_hamming_and_ties(tmp_path, model, vectors):
     collection = Collection.create(tmp_path / "c", model)
     collection.add(vectors)

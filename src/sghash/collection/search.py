@@ -28,6 +28,8 @@ from sghash.validation import Codes, Ids, Vectors
 
 # Kept vectors that are brought together at a time: they stay in the cache.
 GATHER_BYTES = 1 << 21
+# Up to so many are kept sorted while they are found; more are sorted in the end.
+INSERT_BELOW = 32
 _KINDS = {"l2": 0, "ip": 1, "cosine": 2}
 _Mask = NDArray[np.bool_]
 
@@ -211,7 +213,10 @@ def ordered(candidates: Candidates, scores: Vectors, k: int) -> Candidates:
     from sghash.kernels.rescoring import best_places
 
     k_here = min(k, scores.shape[1])
-    order = best_places(scores, candidates.distances, candidates.ids, k_here)
+    if k_here <= INSERT_BELOW:
+        order = best_places(scores, candidates.distances, candidates.ids, k_here)
+    else:
+        order = np.lexsort((candidates.ids, candidates.distances, scores), axis=1)[:, :k_here]
     best = candidates.take(order)
     return best._replace(distances=np.take_along_axis(scores, order, axis=1))
 
