@@ -54,6 +54,7 @@ def test_neighbours_equal_a_full_sort(n_bits, l2, rng):
     check(rng, 3000, n_bits, 5, 10, l2=l2)
     check(rng, 700, n_bits, 70, 3, l2=l2, masked=True)
     check(rng, 40, n_bits, 1, 100, l2=l2)
+    check(rng, 1000, n_bits, 2, 10, l2=l2, masked=True)
 
 
 def test_equal_codes_come_in_the_order_of_rows(rng):
@@ -77,6 +78,7 @@ def test_tables_and_terms_are_the_formula(rng):
     np.testing.assert_allclose(terms, np.einsum("ij,jk,ik->i", bits, gram, bits), atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not nibbles.AVAILABLE, reason="this CPU has only the plain way, tested above")
 def test_the_plain_way_agrees(tmp_path):
     """CPUs without the byte shuffle take another path: force it in a process of its own."""

@@ -24,6 +24,8 @@ from sghash.neighbors import Neighbors, empty_neighbors, merge_neighbors
 from sghash.validation import Codes, Vectors
 
 PIECE = 1 << 27
+# Up to so many queries turn codes of eight bytes for themselves.
+FEW = 2
 # Queries whose tables and buffers stay in the cache together.
 QUERY_ROWS = 64
 # Share of a query's range of scores by which float32 sums may err; far more than they do.
@@ -138,6 +140,8 @@ def _search_part(
     )
     levelled = np.asarray([terms.least, terms.step] if terms else [0.0, 0.0])
     scan = _scan_tiles if nibbles.AVAILABLE else _scan_rows
+    if nibbles.AVAILABLE and n_queries <= FEW and codes.shape[1] == 8 and terms is None:
+        scan = _scan_blocks
     announce(scan, "asymmetric search")
     piece = max(1 << 12, PIECE // n_queries // 4096 * 4096)
     for first in range(*rows, piece):
@@ -350,6 +354,43 @@ def _scan_tiles(
                         used, bars, scores, rows, k, query, score, row
                     ):
                         _round_tables(byte_tables, tables, levelled[1], bounds, query, bars[query])
+
+
+@compiled
+def _scan_blocks(
+    used: NDArray[np.int64],
+    bars: NDArray[np.float32],
+    bounds: NDArray[np.float64],
+    byte_tables: NDArray[np.uint8],
+    scores: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    k: int,
+    codes: NDArray[np.uint8],
+    tables: NDArray[np.float32],
+    gram: NDArray[np.float32],
+    levels: NDArray[np.uint8],
+    levelled: NDArray[np.float64],
+    allowed: NDArray[np.bool_],
+    first: int,
+    last: int,
+) -> None:
+    """The same for codes of eight bytes without terms, 32 at a time: for very few queries."""
+    whole = first + (last - first) // nibbles.ROWS * nibbles.ROWS
+    for query in range(tables.shape[0]):
+        table = byte_tables.ctypes.data + query * byte_tables.shape[1] * 32
+        for start in range(first, last, nibbles.ROWS):
+            # What is left at the end is looked at row by row.
+            marks = np.uint64(0xFFFFFFFF)
+            if start < whole:
+                marks = nibbles.block_below(codes.ctypes.data + start * 8, table)
+            while marks:
+                row = start + trailing_zeros(marks)
+                marks &= marks - np.uint64(1)
+                if row >= last or (allowed.shape[0] and not allowed[row]):
+                    continue
+                score = linear_score(codes, row, tables, query)
+                if score < bars[query] and _offer(used, bars, scores, rows, k, query, score, row):
+                    _round_tables(byte_tables, tables, levelled[1], bounds, query, bars[query])
 
 
 @compiled

@@ -93,6 +93,42 @@ def _four_rows(builder: Any, source: Any, stride: Any, first: int) -> Any:
     return builder.bitcast(vector, _BYTES)
 
 
+def _turned(builder: Any, source: Any, stride: Any) -> list[Any]:
+    """The 16 vectors of nibbles of eight bytes of 32 rows, high nibble of a byte first."""
+    # Byte b of row r, r < 4, from place 8 r + b to place 4 b + r.
+    gather = [8 * row + byte for byte in range(8) for row in range(4)]
+    quads = []
+    for first in range(0, 32, 4):
+        flat = _four_rows(builder, source, stride, first)
+        quads.append(builder.bitcast(_pick(builder, flat, flat, gather), _QUADS))
+    four, low = ir.Constant(_BYTES, [4] * 32), ir.Constant(_BYTES, [15] * 32)
+    nibbles = []
+    for lanes in _transpose(builder, quads):
+        plane = builder.bitcast(lanes, _BYTES)
+        nibbles += [builder.lshr(plane, four), builder.and_(plane, low)]
+    return nibbles
+
+
+@intrinsic
+def block_below(typing_context: Any, source: Any, tables: Any) -> Any:
+    """Like `below_saturation` for 32 codes of eight bytes where they lie: a bit per code.
+
+    For a single query there is nothing to share, so nothing is stored on the way.
+    """
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, tables = arguments
+        shuffle, add = _function(builder, _SHUFFLE), _function(builder, "llvm.uadd.sat.v32i8")
+        total = ir.Constant(_BYTES, [0] * 32)
+        for group, nibble in enumerate(_turned(builder, source, None)):
+            chosen = builder.call(shuffle, [_load(builder, tables, 32 * group), nibble])
+            total = builder.call(add, [total, chosen])
+        near = builder.icmp_unsigned("!=", total, ir.Constant(_BYTES, [255] * 32))
+        return builder.zext(builder.bitcast(near, _I32), ir.IntType(64))
+
+    return types.uint64(ADDRESS, ADDRESS), emit
+
+
 @intrinsic
 def turn_block(typing_context: Any, source: Any, stride: Any, target: Any) -> Any:
     """Turn eight bytes of 32 rows, `stride` bytes apart (None: eight), into vectors of nibbles.
@@ -103,19 +139,9 @@ def turn_block(typing_context: Any, source: Any, stride: Any, target: Any) -> An
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         source, stride, target = arguments
-        # Byte b of row r, r < 4, from place 8 r + b to place 4 b + r.
-        gather = [8 * row + byte for byte in range(8) for row in range(4)]
-        quads = []
-        for first in range(0, 32, 4):
-            flat = _four_rows(builder, source, None if side_by_side else stride, first)
-            quads.append(builder.bitcast(_pick(builder, flat, flat, gather), _QUADS))
-        four, low = ir.Constant(_BYTES, [4] * 32), ir.Constant(_BYTES, [15] * 32)
-        for byte, lanes in enumerate(_transpose(builder, quads)):
-            plane = builder.bitcast(lanes, _BYTES)
-            nibbles = (builder.lshr(plane, four), builder.and_(plane, low))
-            for half, nibble in enumerate(nibbles):
-                pointer = _at(builder, target, (2 * byte + half) * GROUP_BYTES)
-                builder.store(nibble, pointer, align=1)
+        turned = _turned(builder, source, None if side_by_side else stride)
+        for group, nibble in enumerate(turned):
+            builder.store(nibble, _at(builder, target, group * GROUP_BYTES), align=1)
         return context.get_dummy_value()
 
     kind = types.none if side_by_side else ADDRESS
