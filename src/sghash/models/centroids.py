@@ -55,23 +55,33 @@ def assign(rows: Vectors, centroids: Vectors) -> Clusters:
 
 
 def k_means(rows: Vectors, centroids: Vectors, n_iterations: int, rng: RandomState) -> Vectors:
-    """Improve centroids (k, d) by Lloyd's iterations.
+    """Improve centroids (k, d) by Lloyd's iterations."""
+    for _ in range(n_iterations):
+        sizes, sums, _ = assign(rows, centroids)
+        centroids = means_of(sizes, sums, centroids, rng)
+    return centroids
+
+
+def means_of(
+    sizes: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    centroids: Vectors,
+    rng: RandomState,
+) -> Vectors:
+    """Means of clusters of `sizes` (k,) and `sums` (k, d), which were around `centroids`.
 
     A centroid that no row is nearest to takes the place of one of the largest cluster's halves:
     both stand a little beside its mean, on opposite sides.
     """
-    for _ in range(n_iterations):
-        sizes, sums, _ = assign(rows, centroids)
-        used = sizes > 0
-        moved = centroids.astype(np.float64)
-        moved[used] = sums[used] / sizes[used, None]
-        for empty in np.flatnonzero(~used):
-            largest = int(sizes.argmax())
-            if sizes[largest] < 2:
-                break
-            aside = rng.standard_normal(moved.shape[1]) * np.abs(moved[largest]) / 1024
-            moved[empty], moved[largest] = moved[largest] + aside, moved[largest] - aside
-            sizes[empty] = sizes[largest] / 2
-            sizes[largest] /= 2
-        centroids = moved.astype(np.float32)
-    return centroids
+    sizes, used = sizes.copy(), sizes > 0
+    moved = centroids.astype(np.float64)
+    moved[used] = sums[used] / sizes[used, None]
+    for empty in np.flatnonzero(~used):
+        largest = int(sizes.argmax())
+        if sizes[largest] < 2:
+            break
+        aside = rng.standard_normal(moved.shape[1]) * np.abs(moved[largest]) / 1024
+        moved[empty], moved[largest] = moved[largest] + aside, moved[largest] - aside
+        sizes[empty] = sizes[largest] / 2
+        sizes[largest] /= 2
+    return moved.astype(np.float32)

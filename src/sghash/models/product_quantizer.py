@@ -19,7 +19,7 @@ from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.axes import balanced_parts, principal_axes
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
 from sghash.models.blockwise import map_over_blocks, one_thread_each, sum_over_blocks
-from sghash.models.centroids import assign, k_means, nearest
+from sghash.models.centroids import assign, k_means, means_of, nearest
 from sghash.optional import require
 from sghash.validation import Codes, Vectors, check_choice, check_vectors
 
@@ -142,21 +142,20 @@ class ProductQuantizer(VectorModel):
         self, rows: Vectors, centroids: list[Vectors], rng: RandomState
     ) -> list[Vectors]:
         """Alternate one k-means step with the rotation nearest to its reconstructions."""
+        edges = np.cumsum(self.part_widths_)
         for step in range(self.n_rotations):
-            centroids = self._improve(rows @ self.rotation_, centroids, 1, rng)
-            self._set_centroids(centroids)
-
-            def of_block(block: Vectors) -> tuple[NDArray[np.float64], ...]:
-                turned = block @ self.rotation_
-                rebuilt = self._rebuilt(self._numbers(turned))
-                error = np.square(turned - rebuilt).sum(dtype=np.float64)
-                return (block.T @ rebuilt).astype(np.float64), np.array([error])
-
-            cross, error = sum_over_blocks(of_block, rows)
+            sizes, sums, error = _part_sums(rows, self.rotation_, centroids)
+            cross = np.zeros(self.rotation_.shape)
+            for part, (stop, width) in enumerate(zip(edges, self.part_widths_, strict=True)):
+                columns = slice(stop - width, stop)
+                turned = sums[part] @ self.rotation_[:, columns]
+                centroids[part] = means_of(sizes[part], turned, centroids[part], rng)
+                # The rows of a cluster share their reconstruction, so their sum is enough.
+                cross[:, columns] = sums[part].T @ centroids[part]
             with one_thread_each():
                 left, _, right = np.linalg.svd(cross)
             self.rotation_ = (left @ right).astype(np.float32)
-            self._report(step + 1, self.n_rotations, error=float(error[0]) / len(rows))
+            self._report(step + 1, self.n_rotations, error=error)
         return centroids
 
     def _train_by_faiss(self, rows: Vectors, rng: RandomState) -> None:
@@ -272,6 +271,29 @@ def _first_centroids(
     """Random rows, cut into parts; as many as there are, if they are fewer."""
     chosen = rng.choice(len(rows), min(n_centroids, len(rows)), replace=False)
     return np.split(rows[chosen], np.cumsum(widths)[:-1], axis=1)
+
+
+def _part_sums(
+    rows: Vectors, rotation: Vectors, centroids: list[Vectors]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Sizes (n_parts, k) of the clusters of turned rows, sums (n_parts, k, d) of the rows as they
+    were, and the mean squared error.
+    """
+    from sghash.kernels.clusters import add_to_clusters
+
+    k, edges = len(centroids[0]), np.cumsum([part.shape[1] for part in centroids])[:-1]
+
+    def of_block(block: Vectors) -> tuple[NDArray[np.float64], ...]:
+        sizes, sums = np.zeros((len(centroids), k)), np.zeros((len(centroids), k, block.shape[1]))
+        error = np.einsum("ij,ij->", block, block, dtype=np.float64)
+        for part, columns in enumerate(np.split(block @ rotation, edges, axis=1)):
+            scores = columns @ (-2 * centroids[part].T)
+            scores += np.einsum("ij,ij->i", centroids[part], centroids[part])
+            error += add_to_clusters(scores, block, sizes[part], sums[part])
+        return sizes, sums, np.array([error])
+
+    sizes, sums, error = sum_over_blocks(of_block, np.ascontiguousarray(rows))
+    return sizes, sums, max(0.0, float(error[0])) / len(rows)
 
 
 def _allocated_axes(rows: Vectors, widths: NDArray[np.int32]) -> Vectors:
