@@ -16,10 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.kernels import nibbles
-from sghash.kernels.compiling import announce, compiled
-from sghash.kernels.lanes import trailing_zeros
+from sghash.kernels.asymmetric_scans import scan_blocks, scan_rows, scan_tiles, write_sorted
+from sghash.kernels.compiling import announce
 from sghash.kernels.pieces import cut, run
-from sghash.kernels.rescoring import code_term, linear_score
 from sghash.neighbors import Neighbors, empty_neighbors, merge_neighbors
 from sghash.validation import Codes, Vectors
 
@@ -139,9 +138,9 @@ def _search_part(
         np.empty((n_queries, capacity), dtype=np.int64),
     )
     levelled = np.asarray([terms.least, terms.step] if terms else [0.0, 0.0])
-    scan = _scan_tiles if nibbles.AVAILABLE else _scan_rows
+    scan = scan_tiles if nibbles.AVAILABLE else scan_rows
     if nibbles.AVAILABLE and n_queries <= FEW and codes.shape[1] == 8 and terms is None:
-        scan = _scan_blocks
+        scan = scan_blocks
     announce(scan, "asymmetric search")
     piece = max(1 << 12, PIECE // n_queries // 4096 * 4096)
     for first in range(*rows, piece):
@@ -149,7 +148,7 @@ def _search_part(
             return
         last = min(first + piece, rows[1])
         scan(*state, k, codes, tables, gram, levels, levelled, allowed, first, last)
-    _write_sorted(*state, k, out.distances, out.ids)
+    write_sorted(*state, k, out.distances, out.ids)
 
 
 def _bounds(tables: Vectors, terms: Terms | None) -> NDArray[np.float64]:
@@ -159,284 +158,3 @@ def _bounds(tables: Vectors, terms: Terms | None) -> NDArray[np.float64]:
         lows += terms.least
         sizes += abs(terms.least) + 255 * terms.step
     return np.stack([lows, _SLACK * sizes + 1e-30], axis=1)
-
-
-@compiled
-def _offer(
-    used: NDArray[np.int64],
-    bars: NDArray[np.float32],
-    scores: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    k: int,
-    query: int,
-    score: np.float32,
-    row: int,
-) -> bool:
-    """Take a row that passes the bar; return whether the bar has moved."""
-    place = used[query]
-    scores[query, place] = score
-    rows[query, place] = row
-    used[query] = place + 1
-    if place + 1 < scores.shape[1]:
-        return False
-    # Entries stay in rising order of rows, so of equal scores the first ones win.
-    bar = _kth(scores[query].copy(), k)
-    better = 0
-    for i in range(place + 1):
-        better += scores[query, i] < bar
-    kept, ties = 0, k - better
-    for i in range(place + 1):
-        here = scores[query, i]
-        if here < bar or (here == bar and ties > 0):
-            ties -= here == bar
-            scores[query, kept], rows[query, kept] = here, rows[query, i]
-            kept += 1
-    used[query] = k
-    bars[query] = bar
-    return True
-
-
-@compiled
-def _kth(values: NDArray[np.float32], k: int) -> np.float32:
-    """The k-th smallest value; disturbs the order of `values`."""
-    low, high = 0, len(values) - 1
-    while low < high:
-        pivot = values[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break
-    return values[k - 1]
-
-
-@compiled
-def _round_tables(
-    byte_tables: NDArray[np.uint8],
-    tables: NDArray[np.float32],
-    step: float,
-    bounds: NDArray[np.float64],
-    query: int,
-    bar: np.float32,
-) -> None:
-    """Bytes for one query, rounded down, on the scale on which its bar is 254."""
-    n_groups = tables.shape[1]
-    room = max(np.float64(bar) - bounds[query, 0], 0.0) + bounds[query, 1]
-    scale = np.float32(254.5 / room)
-    for group in range(byte_tables.shape[1]):
-        table = byte_tables[query, group]
-        low = tables[query, group].min() if group < n_groups else np.float32(0)
-        width = np.float32(step * 16 if group == n_groups else step)
-        for value in range(16):
-            here = tables[query, group, value] - low if group < n_groups else value * width
-            table[value] = table[value + 16] = np.uint8(min(here * scale, np.float32(255)))
-
-
-@compiled
-def _score(
-    codes: NDArray[np.uint8],
-    row: int,
-    tables: NDArray[np.float32],
-    query: int,
-    gram: NDArray[np.float32],
-    levels: NDArray[np.uint8],
-    levelled: NDArray[np.float64],
-    bar: float,
-    bits: NDArray[np.int64],
-    sums: NDArray[np.float32],
-) -> np.float32:
-    """The score of a row, or infinity where its level already puts it beyond `bar`."""
-    score = linear_score(codes, row, tables, query)
-    if not levels.shape[0]:
-        return score
-    if score + levelled[0] + levels[row] * levelled[1] > bar:
-        return np.float32(np.inf)
-    return score + code_term(codes, row, gram, bits, sums)
-
-
-@compiled
-def _stage(
-    codes: NDArray[np.uint8],
-    levels: NDArray[np.uint8],
-    start: int,
-    stop: int,
-    held: NDArray[np.uint8],
-    planes: NDArray[np.uint8],
-) -> None:
-    """Turn a tile into vectors of nibbles; `held` is room for rows that need padding."""
-    n_bytes = codes.shape[1]
-    stride, source = n_bytes, codes.ctypes.data + start * n_bytes
-    if n_bytes % 8 or stop - start < nibbles.TILE_ROWS:
-        stride, source = held.shape[1], held.ctypes.data
-        for i in range(stop - start):
-            for byte in range(n_bytes):
-                held[i, byte] = codes[start + i, byte]
-    if stride == 8:
-        for block in range(nibbles.BLOCKS):
-            nibbles.turn_block(
-                source + block * nibbles.ROWS * 8, None, planes.ctypes.data + block * nibbles.ROWS
-            )
-    else:
-        _turn_wide(source, stride, held.shape[1] // 8, planes)
-    if levels.shape[0]:
-        group = 2 * n_bytes
-        for i in range(stop - start):
-            planes[group, i] = levels[start + i] >> 4
-            planes[group + 1, i] = levels[start + i] & 15
-
-
-@compiled
-def _turn_wide(source: int, stride: int, n_words: int, planes: NDArray[np.uint8]) -> None:
-    for block in range(nibbles.BLOCKS):
-        for word in range(n_words):
-            nibbles.turn_block(
-                source + block * nibbles.ROWS * stride + 8 * word,
-                stride,
-                planes.ctypes.data + 16 * word * nibbles.GROUP_BYTES + block * nibbles.ROWS,
-            )
-
-
-@compiled
-def _scan_tiles(
-    used: NDArray[np.int64],
-    bars: NDArray[np.float32],
-    bounds: NDArray[np.float64],
-    byte_tables: NDArray[np.uint8],
-    scores: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    k: int,
-    codes: NDArray[np.uint8],
-    tables: NDArray[np.float32],
-    gram: NDArray[np.float32],
-    levels: NDArray[np.uint8],
-    levelled: NDArray[np.float64],
-    allowed: NDArray[np.bool_],
-    first: int,
-    last: int,
-) -> None:
-    """Scan rows `first` to `last` - 1 for all queries, a tile of 256 at a time."""
-    n_groups = byte_tables.shape[1]
-    width = (codes.shape[1] + 7) // 8 * 8
-    held = np.zeros((nibbles.TILE_ROWS, width), dtype=np.uint8)
-    planes = np.zeros((2 * width + 2, nibbles.GROUP_BYTES), dtype=np.uint8)
-    flags = np.zeros(nibbles.BLOCKS, dtype=np.uint32)
-    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
-    for start in range(first, last, nibbles.TILE_ROWS):
-        stop = min(start + nibbles.TILE_ROWS, last)
-        _stage(codes, levels, start, stop, held, planes)
-        for query in range(tables.shape[0]):
-            table = byte_tables.ctypes.data + query * n_groups * 32
-            if not nibbles.below_saturation(planes.ctypes.data, table, n_groups, flags.ctypes.data):
-                continue
-            for block in range(nibbles.BLOCKS):
-                marks = np.uint64(flags[block])
-                while marks:
-                    row = start + block * nibbles.ROWS + trailing_zeros(marks)
-                    marks &= marks - np.uint64(1)
-                    if row >= stop or (allowed.shape[0] and not allowed[row]):
-                        continue
-                    bar = bars[query] + bounds[query, 1]
-                    score = _score(
-                        codes, row, tables, query, gram, levels, levelled, bar, bits, sums
-                    )
-                    if score < bars[query] and _offer(
-                        used, bars, scores, rows, k, query, score, row
-                    ):
-                        _round_tables(byte_tables, tables, levelled[1], bounds, query, bars[query])
-
-
-@compiled
-def _scan_blocks(
-    used: NDArray[np.int64],
-    bars: NDArray[np.float32],
-    bounds: NDArray[np.float64],
-    byte_tables: NDArray[np.uint8],
-    scores: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    k: int,
-    codes: NDArray[np.uint8],
-    tables: NDArray[np.float32],
-    gram: NDArray[np.float32],
-    levels: NDArray[np.uint8],
-    levelled: NDArray[np.float64],
-    allowed: NDArray[np.bool_],
-    first: int,
-    last: int,
-) -> None:
-    """The same for codes of eight bytes without terms, 32 at a time: for very few queries."""
-    whole = first + (last - first) // nibbles.ROWS * nibbles.ROWS
-    for query in range(tables.shape[0]):
-        table = byte_tables.ctypes.data + query * byte_tables.shape[1] * 32
-        for start in range(first, last, nibbles.ROWS):
-            # What is left at the end is looked at row by row.
-            marks = np.uint64(0xFFFFFFFF)
-            if start < whole:
-                marks = nibbles.block_below(codes.ctypes.data + start * 8, table)
-            while marks:
-                row = start + trailing_zeros(marks)
-                marks &= marks - np.uint64(1)
-                if row >= last or (allowed.shape[0] and not allowed[row]):
-                    continue
-                score = linear_score(codes, row, tables, query)
-                if score < bars[query] and _offer(used, bars, scores, rows, k, query, score, row):
-                    _round_tables(byte_tables, tables, levelled[1], bounds, query, bars[query])
-
-
-@compiled
-def _scan_rows(
-    used: NDArray[np.int64],
-    bars: NDArray[np.float32],
-    bounds: NDArray[np.float64],
-    byte_tables: NDArray[np.uint8],
-    scores: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    k: int,
-    codes: NDArray[np.uint8],
-    tables: NDArray[np.float32],
-    gram: NDArray[np.float32],
-    levels: NDArray[np.uint8],
-    levelled: NDArray[np.float64],
-    allowed: NDArray[np.bool_],
-    first: int,
-    last: int,
-) -> None:
-    """The same, a row at a time, where no byte shuffle is to be had."""
-    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
-    for query in range(tables.shape[0]):
-        for row in range(first, last):
-            if allowed.shape[0] and not allowed[row]:
-                continue
-            bar = bars[query] + bounds[query, 1]
-            score = _score(codes, row, tables, query, gram, levels, levelled, bar, bits, sums)
-            if score < bars[query]:
-                _offer(used, bars, scores, rows, k, query, score, row)
-
-
-@compiled
-def _write_sorted(
-    used: NDArray[np.int64],
-    bars: NDArray[np.float32],
-    bounds: NDArray[np.float64],
-    byte_tables: NDArray[np.uint8],
-    scores: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    k: int,
-    out_scores: NDArray[np.float32],
-    out_rows: NDArray[np.int64],
-) -> None:
-    for query in range(out_rows.shape[0]):
-        order = np.argsort(scores[query, : used[query]], kind="mergesort")[:k]
-        for i in range(len(order)):
-            out_scores[query, i] = scores[query, order[i]]
-            out_rows[query, i] = rows[query, order[i]]
