@@ -23,7 +23,7 @@ from sghash.models.linear_decoder import LinearDecoder, fit_linear_decoder, sign
 from sghash.models.validation_precision import ValidationPrecision
 from sghash.validation import Vectors, check_choice
 
-_FIRST_STEPS, _LATER_STEPS = 60, 25
+_FIRST_STEPS, _LATER_STEPS = 40, 15
 _SVM_C = 100.0
 
 
