@@ -7,8 +7,9 @@ import os
 
 import pytest
 
+import sghash
 from sghash import StorageError
-from sghash.files import sha256_of, write_atomically
+from sghash.files import sha256_of, usual_mode, write_atomically
 
 
 def test_content_and_mode(tmp_path):
@@ -54,3 +55,9 @@ def test_a_full_disk_really(tmp_path):
     with pytest.raises(StorageError, match="disk is full"):
         write_atomically(tmp_path / "file", write)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_saved_model_can_be_read_by_others(tmp_path):
+    sghash.LSH(n_bits=4, random_state=0).fit([[0.0], [1.0]]).save(tmp_path / "model")
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "model" / name).stat().st_mode & 0o777 == usual_mode()

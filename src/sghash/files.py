@@ -45,6 +45,13 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def usual_mode() -> int:
+    """Return the mode that open() gives a new file; temporary files are private at first."""
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
+
+
 def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]) -> None:
     """Let `write` fill a temporary sibling of `path`, then rename it into place, durably."""
     target = Path(path)
@@ -56,10 +63,7 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], N
                 write(stream)
                 stream.flush()
                 os.fsync(stream.fileno())
-            # mkstemp makes private files; give the mode that open() would have given.
-            umask = os.umask(0)
-            os.umask(umask)
-            temporary.chmod(0o666 & ~umask)
+            temporary.chmod(usual_mode())
             os.replace(temporary, target)
             sync_folder(target.parent)
         except BaseException:

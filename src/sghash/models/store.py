@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import BadFile, InvalidInput, NewerFormat
-from sghash.files import storage_errors, sync_folder
+from sghash.files import storage_errors, sync_folder, usual_mode
 
 if TYPE_CHECKING:
     from sghash.models.base import VectorModel
@@ -88,6 +88,7 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
             text = json.dumps(config, indent=2, sort_keys=True) + "\n"
             (temporary / "config.json").write_text(text, encoding="utf-8")
             for name in ("model.safetensors", "config.json"):
+                (temporary / name).chmod(usual_mode())
                 with open(temporary / name, "rb+") as stream:
                     os.fsync(stream.fileno())
             _swap_in(temporary, folder)
