@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import sghash
 
@@ -35,3 +37,9 @@ def test_import_is_light():
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert out.stdout.strip() == "[]"
+
+
+def test_type_checkers_see_the_same_names():
+    source = Path(sghash.__file__).read_text(encoding="utf-8")
+    seen = set(re.findall(r"(\w+) as \1\b", source))
+    assert seen == set(sghash.__all__) - {"__version__"}

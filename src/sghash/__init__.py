@@ -8,6 +8,101 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
+    from sghash.bits import (
+        pack_bits as pack_bits,
+        unpack_bits as unpack_bits,
+    )
+    from sghash.collection import (
+        Collection as Collection,
+    )
+    from sghash.data import (
+        READERS as READERS,
+        open_vectors as open_vectors,
+    )
+    from sghash.data.catalog import (
+        CATALOG as CATALOG,
+    )
+    from sghash.data.conversion import (
+        convert as convert,
+    )
+    from sghash.data.dataset import (
+        DataSet as DataSet,
+    )
+    from sghash.data.loading import (
+        load_dataset as load_dataset,
+    )
+    from sghash.errors import (
+        BadFile as BadFile,
+        Diverged as Diverged,
+        InvalidDtype as InvalidDtype,
+        InvalidInput as InvalidInput,
+        MissingData as MissingData,
+        MissingExtra as MissingExtra,
+        NewerFormat as NewerFormat,
+        SghashError as SghashError,
+        StorageError as StorageError,
+    )
+    from sghash.evaluation.comparison import (
+        evaluate as evaluate,
+    )
+    from sghash.evaluation.metrics import (
+        METRICS as METRICS,
+    )
+    from sghash.evaluation.truth import (
+        ground_truth as ground_truth,
+    )
+    from sghash.index import (
+        HammingIndex as HammingIndex,
+    )
+    from sghash.models import (
+        MODELS as MODELS,
+        REFERENCE_MODELS as REFERENCE_MODELS,
+        load_model as load_model,
+    )
+    from sghash.models.binary_autoencoder import (
+        BinaryAutoencoder as BinaryAutoencoder,
+    )
+    from sghash.models.graph_hashing import (
+        GraphHashing as GraphHashing,
+    )
+    from sghash.models.itq import (
+        ITQ as ITQ,
+    )
+    from sghash.models.kmeans_hashing import (
+        KMeansHashing as KMeansHashing,
+    )
+    from sghash.models.lsh import (
+        LSH as LSH,
+    )
+    from sghash.models.pca_hashing import (
+        PCAHashing as PCAHashing,
+    )
+    from sghash.models.pca_reconstruction import (
+        PCAReconstruction as PCAReconstruction,
+    )
+    from sghash.models.product_quantizer import (
+        ProductQuantizer as ProductQuantizer,
+    )
+    from sghash.models.sgh import (
+        SGH as SGH,
+    )
+    from sghash.models.sign_hashing import (
+        SignHashing as SignHashing,
+    )
+    from sghash.models.spectral_hashing import (
+        SpectralHashing as SpectralHashing,
+    )
+    from sghash.models.spherical_hashing import (
+        SphericalHashing as SphericalHashing,
+        spherical_hamming as spherical_hamming,
+    )
+    from sghash.neighbors import (
+        Neighbors as Neighbors,
+        RangeNeighbors as RangeNeighbors,
+        merge_neighbors as merge_neighbors,
+    )
+
 __version__ = "0.1.0"
 
 # Public name -> module that defines it.
@@ -55,7 +150,8 @@ _HOMES = {
     "unpack_bits": "sghash.bits",
 }
 
-__all__ = [  # noqa: PLE0604
+
+__all__ = [
     *_HOMES,
     "__version__",
 ]

@@ -8,7 +8,7 @@
     ├── MissingExtra      (ImportError)   an optional package is not installed
     ├── MissingData       (FileNotFoundError)  a data set is neither here nor downloadable
     ├── Diverged          (ArithmeticError)    training left the finite numbers
-    └── StorageError      (OSError)       the disk refused: full, read-only, locked by another writer
+    └── StorageError      (OSError)       the disk refused: full, read-only, locked by another
 
 Each also inherits from the builtin that a caller who does not know us would catch.
 An unfitted model raises scikit-learn's own `NotFittedError`.

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sghash.data import CATALOG, DataSet, load_dataset
-from sghash.data import loading as loading_module
+from sghash.data import CATALOG, DataSet, load_dataset, loading as loading_module
 from sghash.data.catalog import Entry, Variant
 from sghash.data.download import RemoteFile
 from sghash.data.images import JpegRows, read_cifar_archive

@@ -6,13 +6,11 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from sghash.bits import pack_bits
 from sghash.errors import InvalidInput
-from sghash.evaluation import METRICS, definitions
-from sghash.evaluation import metrics as m
+from sghash.evaluation import METRICS, definitions, metrics as m
 from sghash.evaluation.ties import boundary_of, true_code_distances
 from sghash.kernels.reference import hamming_neighbors
 from sghash.neighbors import Neighbors

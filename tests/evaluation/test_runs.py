@@ -10,8 +10,16 @@ import pytest
 
 from sghash.data.builtin import clusters
 from sghash.errors import InvalidInput
-from sghash.evaluation import METRICS, Bench, Run, RunProgress, read_rows, run_all, run_once
-from sghash.evaluation import runs as runs_module
+from sghash.evaluation import (
+    METRICS,
+    Bench,
+    Run,
+    RunProgress,
+    read_rows,
+    run_all,
+    run_once,
+    runs as runs_module,
+)
 from sghash.evaluation.runs import build_model
 from sghash.evaluation.specs import ModelSpec, format_model, parse_model
 

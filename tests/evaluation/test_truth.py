@@ -9,8 +9,7 @@ import pytest
 
 from sghash.data import convert
 from sghash.errors import InvalidInput
-from sghash.evaluation import ground_truth, truth_folder
-from sghash.evaluation import truth as truth_module
+from sghash.evaluation import ground_truth, truth as truth_module, truth_folder
 
 
 def plain(vectors: np.ndarray, queries: np.ndarray, metric: str) -> np.ndarray:

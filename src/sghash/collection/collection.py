@@ -11,8 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sghash.collection import search as stages
-from sghash.collection import verification
+from sghash.collection import search as stages, verification
 from sghash.collection.choice import allowed_rows, ids_of, live_ids
 from sghash.collection.decoding import Decoder, decoder_of
 from sghash.collection.incoming import new_rows
