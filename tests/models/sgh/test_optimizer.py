@@ -39,8 +39,8 @@ def test_schedules() -> None:
     step = Schedule(100, "step", 0.1, 0.5, 25, (1.0, 0.0))
     assert [step.rate(t) for t in (0, 24, 25, 50, 99)] == [0.1, 0.1, 0.05, 0.025, 0.0125]
     assert step.rate(10_000) == step.rate(99)  # online learning goes on at the last rate
-    assert [step.weight(t) for t in (0, 99, 500)] == [1.0, 0.0, 0.0]
-    assert step.weight(33) == pytest.approx(1 - 33 / 99)
+    assert [step.weight(t) for t in (0, 75, 99, 500)] == [1.0, 0.0, 0.0, 0.0]
+    assert step.weight(30) == pytest.approx(0.6)
     root = Schedule(100, "sqrt", 0.1, 0.5, 25, 0.3)
     assert root.rate(0) == 0.1 and root.rate(99) == pytest.approx(0.01)
     assert root.weight(50) == 0.3

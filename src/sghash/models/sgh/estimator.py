@@ -38,8 +38,8 @@ class SGH(GenerativeHasher):
         What `query_tables` scores. "cosine" also brings every vector to unit length first (a zero
         vector stays zero), so that the model is one of directions.
     kl_weight : float or (float, float)
-        Weight of the divergence in the objective, or its values at the first and the last step,
-        with a line between. The paper has 1.
+        Weight of the divergence in the objective, or its first and its last value, with a line
+        between over three quarters of the steps. The paper has 1.
     noise : "learned" or float
         Variance rho² of the decoder, learned or given (in squared units of the vectors).
     init : {"itq", "pca", "random", "script"}
@@ -56,7 +56,7 @@ class SGH(GenerativeHasher):
     batch_size : int
         Vectors per step.
     n_steps : int or None
-        Budget in steps; None is 500 and 40 more per bit, at most 4000.
+        Budget in steps; None is 500 and 45 more per bit, at most 4000.
     n_passes : float or None
         Budget in passes over the vectors instead.
     sampling : {"passes", "uniform"}

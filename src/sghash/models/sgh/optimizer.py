@@ -85,11 +85,14 @@ class Schedule:
         return self.learning_rate * float(self.decay**n_decays)
 
     def weight(self, step: int) -> float:
-        """Weight of the divergence at `step`: a number, or on the line from start to end."""
+        """Weight of the divergence at `step`: a number, or on the line from start to end.
+
+        The line ends after three quarters of the budget: the last quarter settles at its end.
+        """
         if not isinstance(self.kl_weight, tuple):
             return float(self.kl_weight)
         start, end = self.kl_weight
-        done = min(1.0, step / max(1, self.n_steps - 1))
+        done = min(1.0, step / max(1.0, 0.75 * self.n_steps))
         return start + (end - start) * done
 
     def rates(self) -> NDArray[np.float64]:

@@ -148,7 +148,7 @@ def budget_of(model: Any, steps_per_pass: float | None = None) -> int:
         return max(1, round(model.n_passes * steps_per_pass))
     if model.n_steps is not None:
         return int(model.n_steps)
-    return min(MAX_STEPS, 500 + 40 * int(model.n_bits))
+    return min(MAX_STEPS, 500 + 45 * int(model.n_bits))
 
 
 def make_schedule(model: Any, n_steps: int) -> Schedule:
