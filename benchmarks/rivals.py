@@ -91,7 +91,7 @@ Measure = Callable[[str, int, int, Bench], dict[str, Any]]
 METHODS: dict[str, Measure] = {
     **dict.fromkeys(sorted(sghash.MODELS), measure_binary),
     "LSH(center=False)": measure_binary,
-    "SignHashing(threshold='mean')": measure_binary,
+    "SignHashing(threshold='mean', rotate=True)": measure_binary,
     OWN_DISTANCE: measure_own_distance,
     "PQ": measure_quantizer,
     "OPQ": measure_quantizer,

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
-from sghash.models.blockwise import one_thread_each, sum_over_blocks
+from sghash.models.blockwise import map_over_blocks, one_thread_each, sum_over_blocks
 from sghash.models.centroids import squared_distances
 from sghash.validation import Vectors
 
@@ -132,6 +132,9 @@ class GraphHashing(BinaryHasher):
         return weights.astype(np.float32)
 
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
+        return map_over_blocks(self._block_bits, vectors)
+
+    def _block_bits(self, vectors: Vectors) -> NDArray[np.bool_]:
         squared = squared_distances(self._unit(vectors), self.anchors_)
         kernels = np.exp(squared / np.float32(-2 * self.width_)) - self.kernel_mean_
         return kernels @ self.projection_ > 0

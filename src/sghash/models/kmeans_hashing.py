@@ -158,6 +158,9 @@ class KMeansHashing(BinaryHasher):
         return parts
 
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
+        return map_over_blocks(self._block_bits, vectors)
+
+    def _block_bits(self, vectors: Vectors) -> NDArray[np.bool_]:
         rotated = self._rotated(vectors)
         bits = np.empty((len(vectors), self.n_bits), dtype=np.bool_)
         for columns, places, centroids in self._parts():

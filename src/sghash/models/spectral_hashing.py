@@ -68,6 +68,9 @@ class SpectralHashing(BinaryHasher):
         self.bit_axis_, self.bit_mode_ = smallest_modes(self.sides_, self.n_bits)
 
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
+        return map_over_blocks(self._block_bits, vectors)
+
+    def _block_bits(self, vectors: Vectors) -> NDArray[np.bool_]:
         if not len(self.sides_):
             return np.zeros((len(vectors), self.n_bits), dtype=np.bool_)
         # Positions in the box, from 0 to 1 on every axis.

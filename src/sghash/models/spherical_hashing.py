@@ -16,7 +16,7 @@ from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
-from sghash.models.blockwise import BLOCK_ROWS, one_thread_each
+from sghash.models.blockwise import BLOCK_ROWS, map_over_blocks, one_thread_each
 from sghash.models.centroids import squared_distances
 from sghash.validation import Vectors, check_codes
 
@@ -141,6 +141,9 @@ class SphericalHashing(BinaryHasher):
         return pivots
 
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
+        return map_over_blocks(self._block_bits, vectors)
+
+    def _block_bits(self, vectors: Vectors) -> NDArray[np.bool_]:
         return squared_distances(vectors - self.mean_, self.pivots_) <= self.squared_radii_
 
 
