@@ -11,12 +11,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sghash.blocks import VectorSource
 from sghash.collection import search as stages, verification
 from sghash.collection.choice import allowed_rows, ids_of, live_ids
+from sghash.collection.columns import Column, columns_of
 from sghash.collection.decoding import Decoder, decoder_of
-from sghash.collection.incoming import new_rows
-from sghash.collection.manifest import Manifest
-from sghash.collection.models import check_model, load_checked, model_folder, place_new_model
+from sghash.collection.incoming import append_vectors, new_rows
+from sghash.collection.models import first_manifest, load_checked, place_new_model
 from sghash.collection.ranges import hamming_within, pairs_within
 from sghash.collection.records import Records, read_records
 from sghash.collection.segments import Progress, View
@@ -29,7 +30,6 @@ from sghash.validation import (
     Codes,
     Ids,
     Vectors,
-    check_choice,
     check_codes,
     check_ids,
     check_k,
@@ -37,8 +37,6 @@ from sghash.validation import (
     check_threads,
     check_vectors,
 )
-
-KEPT = ("float16", "float32")
 
 
 class Collection:
@@ -70,20 +68,7 @@ class Collection:
         is the model's own, or "l2" if it has none.
         """
         folder = Path(path)
-        check_model(model)
-        if keep_vectors is not None:
-            check_choice(keep_vectors, KEPT, name="keep_vectors")
-        metric = metric or getattr(model, "metric", None) or "l2"
-        manifest = Manifest(
-            n_bits=model.n_bits,
-            width=model.n_features_in_,
-            metric=check_choice(metric, ("l2", "ip", "cosine"), name="metric"),
-            keep_vectors=keep_vectors,
-            fingerprint=model.fingerprint_,
-            model=model_folder(model),
-            model_files={},
-            log="log-00000000",
-        )
+        manifest = first_manifest(model, keep_vectors=keep_vectors, metric=metric)
         create_folder(folder, manifest, model)
         return cls(folder, writer=Writer(folder), model=model)
 
@@ -181,18 +166,21 @@ class Collection:
 
     def add(
         self,
-        vectors: ArrayLike,
+        vectors: ArrayLike | VectorSource,
         ids: ArrayLike | Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
+        *,
+        progress: Progress | None = None,
     ) -> Ids:
         """Encode and add vectors (n, d); they are on the disk when this returns their ids.
 
         `ids` are whole numbers, or strings (keys) that get a new number each; without them rows
         get the next numbers never used before. `metadata` maps column names to n values each.
-        All of the vectors are added, or none.
+        Of an array all vectors are added, or none. A source or a memory map is read in blocks,
+        each durable when `progress` receives (rows done, rows in all); if one fails, a note of
+        the error tells how many vectors the blocks before it have added.
         """
-        array = self._vectors(vectors)
-        return self._append(array, self.model.encode(array), ids, metadata, replacing=False)
+        return self._append_vectors(vectors, ids, metadata, replacing=False, progress=progress)
 
     def add_codes(
         self,
@@ -206,20 +194,22 @@ class Collection:
         self.check_fingerprint(fingerprint)
         if self._state.manifest.keep_vectors is not None:
             raise InvalidInput("this collection keeps vectors: add the vectors, not their codes")
-        return self._append(None, check_codes(codes, self.n_bits), ids, metadata, replacing=False)
+        array = check_codes(codes, self.n_bits)
+        return self._append(None, array, ids, columns_of(metadata, len(array)), replacing=False)
 
     def upsert(
         self,
-        vectors: ArrayLike,
+        vectors: ArrayLike | VectorSource,
         ids: ArrayLike | Sequence[str],
         metadata: Mapping[str, Any] | None = None,
+        *,
+        progress: Progress | None = None,
     ) -> Ids:
         """Like `add`, but a row that is there already is replaced, with its metadata.
 
         A string key keeps the number it had.
         """
-        array = self._vectors(vectors)
-        return self._append(array, self.model.encode(array), ids, metadata, replacing=True)
+        return self._append_vectors(vectors, ids, metadata, replacing=True, progress=progress)
 
     def delete(self, ids: ArrayLike | Sequence[str]) -> None:
         """Delete rows by id or key, durably; all other ids stay as they are."""
@@ -370,27 +360,34 @@ class Collection:
         with self._guard:
             return self._state, self._state.views()
 
-    def _vectors(self, vectors: ArrayLike) -> Vectors:
-        return check_vectors(vectors, width=self._state.manifest.width)
-
     def _linear_decoder(self) -> Decoder:
         if self._decoder is None:
             self._decoder = decoder_of(self.model, self.metric)
         return self._decoder
+
+    def _append_vectors(
+        self, vectors: Any, ids: Any, metadata: Any, *, replacing: bool, progress: Progress | None
+    ) -> Ids:
+        def append(array: Vectors, own: Any, columns: Mapping[str, Column]) -> Ids:
+            return self._append(array, self.model.encode(array), own, columns, replacing=replacing)
+
+        return append_vectors(
+            append, self._state, vectors, ids, metadata, replacing=replacing, progress=progress
+        )
 
     def _append(
         self,
         vectors: Vectors | None,
         codes: Codes,
         ids: Any,
-        metadata: Mapping[str, Any] | None,
+        columns: Mapping[str, Column],
         *,
         replacing: bool,
     ) -> Ids:
         with self._guard:
             writer = self._writable()
             numbers, rows = new_rows(
-                writer.state, vectors, codes, ids, metadata, replacing=replacing
+                writer.state, vectors, codes, ids, columns, replacing=replacing
             )
             if len(rows):
                 writer.append(rows, replacing=replacing)

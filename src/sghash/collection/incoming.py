@@ -2,19 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.blocks import VectorSource, blocks_of
 from sghash.collection.choice import are_keys
-from sghash.collection.columns import columns_of, fit_kinds
+from sghash.collection.columns import Column, columns_of, fit_kinds
 from sghash.collection.rows import Rows, make_rows
+from sghash.collection.segments import Progress
 from sghash.collection.state import State
 from sghash.collection.texts import texts_of
 from sghash.errors import InvalidInput
-from sghash.validation import Codes, Ids, Vectors, check_ids
+from sghash.validation import Codes, Ids, Vectors, check_ids, check_vectors
+
+# Vectors of a source that are read, and made durable, at a time; in float32.
+BLOCK_BYTES = 1 << 24
+
+# Add vectors (m, d), ids or keys for them, and their columns; return the ids.
+Append: TypeAlias = Callable[[Vectors, Any, Mapping[str, Column]], Ids]
+
+
+def append_vectors(
+    append: Append,
+    state: State,
+    vectors: Any,
+    ids: Any,
+    metadata: Mapping[str, Any] | None,
+    *,
+    replacing: bool,
+    progress: Progress | None,
+) -> Ids:
+    """Call `append` for an array at once, for what lies in a file block by block.
+
+    Nothing is appended before all ids and metadata have been checked.
+    """
+    if not _lies_in_a_file(vectors):
+        array = check_vectors(vectors, width=state.manifest.width)
+        numbers = append(array, ids, columns_of(metadata, len(array)))
+        if progress is not None:
+            progress(len(array), len(array))
+        return numbers
+    n, width = vectors.shape
+    columns = columns_of(metadata, n)
+    fit_kinds(columns, state.kinds)
+    numbers, keys = _numbers_and_keys(state, ids, n, replacing)
+    given: Any = numbers if keys is None and ids is not None else keys
+    found, done = [numbers[:0]], 0
+    try:
+        for first, block in blocks_of(vectors, max(1, BLOCK_BYTES // (4 * max(1, width)))):
+            array = check_vectors(block, width=state.manifest.width)
+            rows = np.arange(first, first + len(array))
+            own = None if given is None else given[first : first + len(array)]
+            some = {name: column.take(rows) for name, column in columns.items()}
+            found.append(append(array, own, some))
+            done = first + len(array)
+            if progress is not None:
+                progress(done, n)
+    except BaseException as error:
+        error.add_note(f"the first {done} of {n} vectors are in the collection, the others are not")
+        raise
+    return np.concatenate(found)
+
+
+def _lies_in_a_file(vectors: Any) -> bool:
+    if isinstance(vectors, np.ndarray):
+        return isinstance(vectors, np.memmap) and vectors.ndim == 2
+    return isinstance(vectors, VectorSource)
 
 
 def new_rows(
@@ -22,22 +78,26 @@ def new_rows(
     vectors: Vectors | None,
     codes: Codes,
     ids: Any,
-    metadata: Mapping[str, Any] | None,
+    columns: Mapping[str, Column],
     *,
     replacing: bool,
 ) -> tuple[Ids, Rows]:
     """Ids in the order given, and the rows; ids that are in use are refused unless `replacing`."""
-    n = len(codes)
-    columns = fit_kinds(columns_of(metadata, n), state.kinds)
-    keys = None
-    if ids is not None and are_keys(ids):
-        names = [ids] if isinstance(ids, str) else list(ids)
-        numbers = _numbers_of_keys(state, names, n, replacing)
-        keys = texts_of(names)
-    else:
-        numbers = _numbers(state, ids, n, replacing)
+    fitted = fit_kinds(columns, state.kinds)
+    numbers, names = _numbers_and_keys(state, ids, len(codes), replacing)
+    keys = None if names is None else texts_of(names)
     kept = None if vectors is None else _kept(vectors, state.manifest.keep_vectors)
-    return numbers, make_rows(numbers, codes, vectors=kept, keys=keys, columns=columns)
+    return numbers, make_rows(numbers, codes, vectors=kept, keys=keys, columns=fitted)
+
+
+def _numbers_and_keys(
+    state: State, ids: Any, n: int, replacing: bool
+) -> tuple[Ids, Sequence[str] | None]:
+    """Ids for n new rows, and their keys if they have any."""
+    if ids is None or not are_keys(ids):
+        return _numbers(state, ids, n, replacing), None
+    names = [ids] if isinstance(ids, str) else list(ids)
+    return _numbers_of_keys(state, names, n, replacing), names
 
 
 def _numbers(state: State, ids: Any, n: int, replacing: bool) -> Ids:

@@ -8,8 +8,11 @@ from typing import Any
 from sghash.collection.manifest import Manifest, read_manifest
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import sha256_of
+from sghash.validation import check_choice
 
 FILES = ("config.json", "model.safetensors")
+KEPT = ("float16", "float32")
+METRICS = ("l2", "ip", "cosine")
 
 
 def check_model(model: Any) -> None:
@@ -19,6 +22,24 @@ def check_model(model: Any) -> None:
             f"a collection needs a model that makes binary codes, got {type(model).__name__}"
         )
     model.fingerprint_  # noqa: B018 - raises NotFittedError
+
+
+def first_manifest(model: Any, *, keep_vectors: str | None, metric: str | None) -> Manifest:
+    """Check the options of a new collection, and say what it begins with."""
+    check_model(model)
+    if keep_vectors is not None:
+        check_choice(keep_vectors, KEPT, name="keep_vectors")
+    metric = metric or getattr(model, "metric", None) or "l2"
+    return Manifest(
+        n_bits=model.n_bits,
+        width=model.n_features_in_,
+        metric=check_choice(metric, METRICS, name="metric"),
+        keep_vectors=keep_vectors,
+        fingerprint=model.fingerprint_,
+        model=model_folder(model),
+        model_files={},
+        log="log-00000000",
+    )
 
 
 def model_folder(model: Any) -> str:

@@ -1,0 +1,130 @@
+"""A source is added block by block as an array is at once, and every finished block stays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sghash import Collection, InvalidDtype, InvalidInput, StorageError
+from sghash.collection import incoming
+
+ROWS = 70
+
+
+class Source:
+    """Vectors behind `read`; fails at row `broken`, and notes what was asked for."""
+
+    def __init__(self, array, broken=None):
+        self.array, self.broken, self.asked = array, broken, []
+        self.shape, self.dtype = array.shape, array.dtype
+
+    def read(self, start, stop):
+        self.asked.append((start, stop))
+        if self.broken is not None and stop > self.broken:
+            raise OSError("the tape is torn")
+        return self.array[start:stop]
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(incoming, "BLOCK_BYTES", ROWS * 4 * 12)
+
+
+def contents(path):
+    with Collection.open(path) as collection:
+        collection.verify()
+        found = collection.get(collection.ids)
+        stored = None if found.vectors is None else found.vectors.tolist()
+        return found.ids.tolist(), found.codes.tolist(), stored, found.keys, found.metadata
+
+
+@pytest.mark.parametrize("keep", [None, "float16"])
+@pytest.mark.parametrize("named", ["none", "numbers", "keys"])
+def test_a_source_is_added_like_an_array(tmp_path, model, vectors, rng, keep, named):
+    ids = {
+        "none": None,
+        "numbers": 3 + rng.permutation(1000)[:300],
+        "keys": [f"key {i}" for i in rng.permutation(300)],
+    }[named]
+    # The kinds of the columns show only over all blocks together.
+    metadata = {
+        "price": [1] * 299 + [0.5],
+        "lang": [None] * 250 + ["de"] * 50,
+        "year": np.arange(300),
+    }
+    given = []
+    for name, what in (("array", vectors), ("source", Source(vectors))):
+        with Collection.create(tmp_path / name, model, keep_vectors=keep) as collection:
+            collection.add(vectors[:3], None if named != "keys" else ["x", "y", "z"])
+            given.append(collection.add(what, ids, metadata).tolist())
+    assert given[0] == given[1]
+    assert contents(tmp_path / "array") == contents(tmp_path / "source")
+
+
+def test_blocks_are_durable_one_by_one(tmp_path, model, vectors):
+    seen = []
+
+    def progress(done, total):
+        # Another process would see exactly what was reported.
+        seen.append((done, total, len(Collection.open(tmp_path / "c"))))
+
+    source = Source(vectors)
+    with Collection.create(tmp_path / "c", model) as collection:
+        collection.add(source, progress=progress)
+        assert max(stop - start for start, stop in source.asked) == ROWS
+        assert seen == [(n, 300, n) for n in (70, 140, 210, 280, 300)]
+        seen.clear()
+        collection.add(vectors[:5], progress=progress)
+        assert seen == [(5, 5, 305)]
+
+
+def test_a_source_that_breaks_leaves_whole_blocks_and_says_how_many(tmp_path, model, vectors):
+    with Collection.create(tmp_path / "c", model) as collection:
+        with pytest.raises(OSError, match="torn") as caught:
+            collection.add(Source(vectors, broken=200))
+        assert "first 140 of 300" in caught.value.__notes__[0]
+        assert len(collection) == 140
+        rest = Source(vectors[140:])
+        np.testing.assert_array_equal(collection.add(rest), np.arange(140, 300))
+        np.testing.assert_array_equal(collection.get(np.arange(300)).codes, model.encode(vectors))
+
+
+def test_a_memory_map_is_read_in_blocks(tmp_path, model, vectors):
+    np.save(tmp_path / "v.npy", vectors.astype(np.float64))
+    mapped = np.load(tmp_path / "v.npy", mmap_mode="r")
+    steps = []
+    with Collection.create(tmp_path / "c", model) as collection:
+        collection.add(mapped, progress=lambda done, total: steps.append(done))
+        np.testing.assert_array_equal(collection.get(np.arange(300)).codes, model.encode(vectors))
+        assert collection.add(mapped[0]).tolist() == [300]
+    assert steps == [70, 140, 210, 280, 300]
+
+
+def test_upsert_takes_a_source(tmp_path, model, vectors):
+    with Collection.create(tmp_path / "c", model) as collection:
+        collection.add(vectors)
+        collection.upsert(Source(vectors[::-1]), np.arange(100, 400))
+        codes = np.concatenate([model.encode(vectors[:100]), model.encode(vectors[::-1])])
+        np.testing.assert_array_equal(collection.get(np.arange(400)).codes, codes)
+
+
+def test_what_is_wrong_at_the_end_is_refused_before_the_first_block(tmp_path, model, vectors):
+    wrong = [
+        {"ids": [*range(1000, 1299), 1000]},
+        {"ids": [*range(1000, 1299), 2]},
+        {"ids": np.arange(1000, 1299)},
+        {"ids": [*(f"k{i}" for i in range(299)), "k7"]},
+        {"metadata": {"year": np.arange(299)}},
+        {"metadata": {"year": [*range(299), "late"]}},
+    ]
+    with Collection.create(tmp_path / "c", model) as collection:
+        collection.add(vectors[:5], metadata={"year": np.arange(5)})
+        for options in wrong:
+            with pytest.raises((InvalidInput, InvalidDtype)):
+                collection.add(Source(vectors), **options)
+            assert len(collection) == 5
+        with pytest.raises(InvalidInput, match="columns, expected 12"):
+            collection.add(Source(vectors[:, :7]))
+        assert collection.add(Source(vectors[:0])).tolist() == []
+    with pytest.raises(StorageError, match="writable"):
+        Collection.open(tmp_path / "c").add(Source(vectors))
