@@ -66,6 +66,10 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
     from sghash.models.graph_hashing import (
         GraphHashing as GraphHashing,
     )
+    from sghash.models.integer import (
+        BinaryMinimum as BinaryMinimum,
+        minimize_binary as minimize_binary,
+    )
     from sghash.models.itq import (
         ITQ as ITQ,
     )
@@ -109,6 +113,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "BadFile": "sghash.errors",
     "BinaryAutoencoder": "sghash.models.binary_autoencoder",
+    "BinaryMinimum": "sghash.models.integer",
     "CATALOG": "sghash.data.catalog",
     "Collection": "sghash.collection",
     "DataSet": "sghash.data.dataset",
@@ -144,6 +149,7 @@ _HOMES = {
     "load_dataset": "sghash.data.loading",
     "load_model": "sghash.models",
     "merge_neighbors": "sghash.neighbors",
+    "minimize_binary": "sghash.models.integer",
     "open_vectors": "sghash.data",
     "pack_bits": "sghash.bits",
     "spherical_hamming": "sghash.models.spherical_hashing",
