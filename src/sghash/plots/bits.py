@@ -1,0 +1,61 @@
+"""What each bit of a code is worth: how often it is set, and how much it repeats others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sghash.colours import FAINT, method_style
+from sghash.errors import InvalidInput
+from sghash.plots.canvas import WIDE, canvas
+
+
+def bit_report(
+    shares: ArrayLike,
+    *,
+    correlations: ArrayLike | None = None,
+    method: str = "SGH",
+    title: str = "",
+    size: tuple[float, float] = WIDE,
+) -> Any:
+    """Draw how often each bit is set, and how bits go together; a Figure.
+
+    Parameters
+    ----------
+    shares : (n_bits,)
+        Share of the vectors in which each bit is 1; a half is a full bit, 0 or 1 a wasted one.
+    correlations : (n_bits, n_bits) or None
+        Correlation of each pair of bits, drawn by its size; only the shares are drawn without.
+    method : str
+        Whose bits they are: gives the colour.
+    title : str
+        Above the shares.
+    size : (float, float)
+        Width and height in inches.
+    """
+    set_shares = np.asarray(shares, dtype=np.float64)
+    n_bits = len(set_shares)
+    if set_shares.ndim != 1 or not n_bits or set_shares.min() < 0 or set_shares.max() > 1:
+        raise InvalidInput("shares must be one number between 0 and 1 per bit")
+    table = None if correlations is None else np.abs(np.asarray(correlations, dtype=np.float64))
+    if table is not None and table.shape != (n_bits, n_bits):
+        raise InvalidInput(f"correlations must have shape {(n_bits, n_bits)}, got {table.shape}")
+    with canvas(size) as figure:
+        count = 1 if table is None else 2
+        ratios = [1.0] if table is None else [1.45, 1.0]
+        panels = figure.subplots(1, count, squeeze=False, width_ratios=ratios)[0]
+        panels[0].bar(range(n_bits), set_shares, width=0.8, color=method_style(method).colour)
+        panels[0].axhline(0.5, color=FAINT, linewidth=1, linestyle="--")
+        panels[0].grid(visible=False, axis="x")
+        panels[0].set(xlabel="bit", ylabel="share of vectors that set it", ylim=(0, 1))
+        panels[0].set_title(title or "how often each bit is set")
+        if table is not None:
+            shown = np.where(np.eye(n_bits, dtype=bool), np.nan, table)
+            picture = panels[1].imshow(shown, cmap="cividis", vmin=0, vmax=1, interpolation="none")
+            panels[1].grid(visible=False)
+            panels[1].set(xlabel="bit", ylabel="bit")
+            panels[1].set_title("|correlation| of bits")
+            figure.colorbar(picture, ax=panels[1], shrink=0.8)
+    return figure

@@ -1,0 +1,97 @@
+"""RecallK@N against N: a panel per code length, a curve per method."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sghash.colours import series_styles
+from sghash.errors import InvalidInput
+from sghash.evaluation.specs import format_model
+from sghash.evaluation.summary import summarize
+from sghash.plots.canvas import canvas
+from sghash.plots.curves import Series, add_legend, check_series, decorate, draw_lines
+
+
+def recall_curves(
+    rows: Sequence[Mapping[str, Any]] | Mapping[int, Sequence[Series | tuple[Any, ...]]],
+    *,
+    n_bits: int | Sequence[int] | None = None,
+    kind: str = "recall",
+    title: str = "",
+) -> Any:
+    """Draw recall against the number of retrieved rows, with 95 % bands over seeds; a Figure.
+
+    Parameters
+    ----------
+    rows : result rows, or {n_bits: series}
+        As `evaluate(...).rows` or `read_rows` gives them, of one data set; or finished series
+        (name, depths, recalls[, low, high]) by code length.
+    n_bits : int, sequence of int or None
+        Lengths to draw, a panel each; None draws all there are.
+    kind : str
+        "recall", "expected_recall" or "precision".
+    title : str
+        Above the whole.
+    """
+    panels = _panels(rows, kind) if not isinstance(rows, Mapping) else dict(rows)
+    lengths = sorted(panels) if n_bits is None else [n_bits] if isinstance(n_bits, int) else n_bits
+    missing = [length for length in lengths if length not in panels]
+    if missing or not lengths:
+        raise InvalidInput(
+            f"there is no {kind} for {missing or 'any'} bits in these rows: lengths there are "
+            f"{sorted(panels)}"
+        )
+    curves = {length: check_series(panels[length]) for length in lengths}
+    names = list(dict.fromkeys(curve.name for length in lengths for curve in curves[length]))
+    styles = dict(zip(names, series_styles(names), strict=True))
+    with canvas((max(4.6, 3.0 * len(lengths) + 0.6), 3.5)) as figure:
+        panel_axes = figure.subplots(1, len(lengths), sharey=True, squeeze=False)[0]
+        for axes, length in zip(panel_axes, lengths, strict=True):
+            drawn = curves[length]
+            draw_lines(axes, drawn, [styles[curve.name] for curve in drawn])
+            decorate(
+                axes, "N retrieved", "", f"{length} bits", "log", "linear", (None, None), (0, 1)
+            )
+        panel_axes[0].set_ylabel(_label(rows, kind))
+        widest = max(panel_axes, key=lambda axes: len(axes.lines))
+        add_legend(figure, widest, len(names))
+        if title:
+            figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    return figure
+
+
+def _panels(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[int, list[Series]]:
+    data = {(row["dataset"], row["k"]) for row in rows}
+    if len(data) > 1:
+        raise InvalidInput(
+            f"rows of one data set and one K belong into one figure, got {sorted(data)}"
+        )
+    panels: dict[int, list[Series]] = {}
+    for summary in summarize(rows):
+        named = {
+            int(match[1]): value
+            for name, value in summary.values.items()
+            if (match := re.fullmatch(rf"{kind}\d+@(\d+)", name))
+        }
+        if not named:
+            continue
+        depths = sorted(named)
+        means = [named[n].mean for n in depths]
+        half = [named[n].half_width or 0.0 for n in depths]
+        name = format_model(summary.group["model"], summary.group["asked"])
+        low = [max(0.0, mean - width) for mean, width in zip(means, half, strict=True)]
+        high = [min(1.0, mean + width) for mean, width in zip(means, half, strict=True)]
+        series = (
+            Series(name, depths, means, low, high) if any(half) else Series(name, depths, means)
+        )
+        panels.setdefault(summary.group["n_bits"], []).append(series)
+    return panels
+
+
+def _label(rows: Any, kind: str) -> str:
+    word = kind.replace("_", " ")
+    if isinstance(rows, Mapping):
+        return f"{word} @N"
+    return f"{word.replace('recall', 'Recall').replace('precision', 'Precision')}{rows[0]['k']}@N"

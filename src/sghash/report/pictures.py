@@ -1,0 +1,64 @@
+"""Figures as text inside a page: SVG whose ink follows the theme, or PNG as it is."""
+
+from __future__ import annotations
+
+import base64
+import re
+from io import BytesIO
+from typing import Any
+
+from sghash.colours import FAINT, GRID, INK, PAPER
+from sghash.errors import InvalidInput
+
+_PNG = b"\x89PNG\r\n\x1a\n"
+_THEMED = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)", PAPER: "var(--paper)"}
+_ACTIVE = re.compile(r"<script|<foreignObject|\son\w+\s*=|javascript:", re.IGNORECASE)
+_OUTSIDE = re.compile(
+    r"(?:href|src)\s*=\s*[\"'](?!#|data:)|url\(\s*[\"']?(?!#|data:)", re.IGNORECASE
+)
+
+
+def picture_bytes(figure: Any) -> bytes:
+    """SVG of a Matplotlib figure (anything with `savefig`), or the bytes of an SVG or PNG."""
+    if hasattr(figure, "savefig"):
+        buffer = BytesIO()
+        # No date: the same figure gives the same bytes.
+        figure.savefig(
+            buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True
+        )
+        return buffer.getvalue()
+    if isinstance(figure, bytes) and (figure.startswith(_PNG) or b"<svg" in figure[:1000]):
+        return figure
+    raise InvalidInput(
+        "a figure is a Matplotlib figure or the bytes of an SVG or PNG, "
+        f"got {type(figure).__name__}"
+    )
+
+
+def is_png(picture: bytes) -> bool:
+    """Whether `picture_bytes` are a PNG; else they are an SVG."""
+    return picture.startswith(_PNG)
+
+
+def inline_html(picture: bytes, *, alt: str, number: int) -> str:
+    """The picture as an element of a page; `alt` is escaped text, `number` keeps ids apart."""
+    if is_png(picture):
+        data = base64.b64encode(picture).decode("ascii")
+        return f'<img src="data:image/png;base64,{data}" alt="{alt}">'
+    text = picture.decode("utf-8")
+    if _ACTIVE.search(text) or _OUTSIDE.search(_without_names(text)):
+        raise InvalidInput("an SVG in a page must hold neither scripts nor addresses: draw it anew")
+    svg = _without_names(text)
+    svg = re.sub(r'\bid="', f'id="f{number}-', svg)
+    svg = re.sub(r'href="#', f'href="#f{number}-', svg)
+    svg = re.sub(r"url\(#", f"url(#f{number}-", svg)
+    for colour, name in _THEMED.items():
+        svg = re.sub(colour, name, svg, flags=re.IGNORECASE)
+    return re.sub(r"<svg\b", f'<svg role="img" aria-label="{alt}"', svg, count=1)
+
+
+def _without_names(text: str) -> str:
+    """From the svg element on, without the metadata (it names addresses that nobody asks)."""
+    start = re.search(r"<svg\b", text)
+    body = text[start.start() :] if start else text
+    return re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.DOTALL)
