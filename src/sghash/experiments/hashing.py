@@ -1,0 +1,172 @@
+"""Runs that several experiments read: fit a model, encode, search by Hamming distance, measure."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sghash.bits import unpack_bits
+from sghash.evaluation import metrics
+from sghash.evaluation.runs import Run, build_model
+from sghash.evaluation.specs import parse_model
+from sghash.experiments.experiment import Context, Row, Values
+from sghash.experiments.sets import BenchSet, load, truth
+from sghash.kernels import hamming_neighbors
+from sghash.models import model_class
+from sghash.models.base import BinaryHasher, Progress
+
+STORE = "hashing"
+DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+NEIGHBORS = (1, 10, 100)
+
+PAPER, DEFAULT, NEIGHBOR_TERM = "SGH.paper", "SGH", "SGH(neighbors=10)"
+#: Every method of the paper's comparison; the first are ours.
+OURS = (PAPER, DEFAULT, NEIGHBOR_TERM)
+RIVALS = (
+    "ITQ",
+    "KMeansHashing",
+    "SpectralHashing",
+    "SphericalHashing",
+    "BinaryAutoencoder",
+    "GraphHashing",
+)
+BEYOND = ("LSH", "PCAHashing")
+
+#: How often methods are repeated that take long, or draw nothing.
+_FEWER = {
+    "BinaryAutoencoder": 1,
+    "GraphHashing": 2,
+    "KMeansHashing": 2,
+    "PCAHashing": 1,
+    "SpectralHashing": 1,
+    "SphericalHashing": 2,
+    NEIGHBOR_TERM: 3,
+}
+SEEDS_TOLD = (
+    "5 seeds for SGH, ITQ and LSH, 3 for SGH with neighbours, 2 for k-means, spherical and graph "
+    "hashing, 1 for the binary autoencoder and for methods without randomness"
+)
+# A quick run cannot wait for them.
+_QUICK_SPECS = {
+    "BinaryAutoencoder": "BinaryAutoencoder(n_iterations=3)",
+    PAPER: "SGH.paper(n_steps=1000)",
+    NEIGHBOR_TERM: "SGH(neighbors=10, n_steps=100)",
+}
+
+
+def known_models(models: Sequence[str]) -> list[str]:
+    """Those of `models` whose options this version has."""
+    return [text for text in models if _is_known(text)]
+
+
+def repetitions(context: Context, model: str) -> range:
+    """The seeds with which `model` is fitted."""
+    return range(min(context.seeds, _FEWER.get(model, context.seeds)))
+
+
+def hashing_rows(
+    context: Context, sets: Sequence[BenchSet], models: Sequence[str], lengths: Sequence[int]
+) -> list[Row]:
+    """One row per set, model, length and seed; rows that another experiment measured are shared."""
+    return [
+        hashing_row(context, which, model, n_bits, seed)
+        for which in sets
+        for n_bits in lengths
+        for model in known_models(models)
+        for seed in repetitions(context, model)
+    ]
+
+
+def hashing_row(context: Context, which: BenchSet, model: str, n_bits: int, seed: int) -> Row:
+    """The row of one fit."""
+    spec = _QUICK_SPECS.get(model, model) if context.quick else model
+    settings = {
+        **which.settings(),
+        "model": model,
+        "options": options_of(spec, n_bits, which.metric),
+        "n_bits": n_bits,
+        "seed": seed,
+    }
+    return context.measured(STORE, settings, lambda: _measure(context, which, spec, n_bits, seed))
+
+
+def make_model(spec: str, n_bits: int, seed: int, metric: str) -> BinaryHasher:
+    """An unfitted model for a text such as "SGH.paper" or "LSH(center=False)"."""
+    name, options = parse_model(spec)
+    return build_model(Run(name, n_bits, seed, options), metric)
+
+
+def options_of(spec: str, n_bits: int, metric: str) -> dict[str, str]:
+    """All options that `spec` stands for, as text: a row does not outlive a changed default."""
+    options = make_model(spec, n_bits, 0, metric).get_params(deep=False)
+    left_out = ("callback", "n_bits", "random_state")
+    return {name: repr(value) for name, value in options.items() if name not in left_out}
+
+
+def _measure(context: Context, which: BenchSet, spec: str, n_bits: int, seed: int) -> Values:
+    data = load(which)
+    warm_up(parse_model(spec).model.partition(".")[0])
+    model = make_model(spec, n_bits, seed, which.metric)
+    reports: list[Progress] = []
+    if "callback" in model.get_params(deep=False):
+        model.set_params(callback=reports.append)
+    start = time.perf_counter()
+    model.fit(data.base)
+    fitted = time.perf_counter()
+    codes = model.encode(data.base)
+    values: Values = {
+        "train_seconds": fitted - start,
+        "encode_seconds": time.perf_counter() - fitted,
+    }
+    query_codes = model.encode(data.queries)
+    depth = min(DEPTHS[-1], len(data.base))
+    found = hamming_neighbors(codes, query_codes, depth, n_bits=n_bits, threads=context.threads)
+    values |= recalls(which, found.ids)
+    values["bits_in_use"] = metrics.bits_in_use(unpack_bits(codes, n_bits))
+    if type(model)._decode is not BinaryHasher._decode:
+        decoded = model.decode(query_codes)
+        values["reconstruction_error"] = metrics.reconstruction_error(data.queries, decoded)
+        values["unexplained_variance"] = metrics.unexplained_variance(data.queries, decoded)
+    return {**values, **_curve(model, reports)}
+
+
+def recalls(which: BenchSet, found: Any, *, neighbors: Sequence[int] = NEIGHBORS) -> Values:
+    """RecallK@N of retrieved ids for every K in `neighbors` and every N in `DEPTHS`."""
+    return {
+        f"recall{k}@{n}": metrics.recall(truth(which, k).ids, found, k=k, n=n)
+        for k in neighbors
+        for n in DEPTHS
+        if n <= found.shape[1]
+    }
+
+
+def _curve(model: BinaryHasher, reports: Sequence[Progress]) -> Values:
+    """Reconstruction error on training rows against vectors seen, where training reports it."""
+    if not reports or "reconstruction_error" not in reports[0].values:
+        return {}
+    size = int(model.get_params(deep=False)["batch_size"])
+    return {
+        "samples_seen": [report.step * size for report in reports],
+        "error_seen": [report.values["reconstruction_error"] for report in reports],
+    }
+
+
+@functools.cache
+def warm_up(name: str) -> None:
+    """Compile what a model needs, so that no fit's time counts it."""
+    rows = np.random.default_rng(0).standard_normal((300, 16)).astype(np.float32)
+    model = model_class(name)(n_bits=8)
+    if "n_steps" in model.get_params(deep=False):
+        model.set_params(n_steps=20)
+    codes = model.fit(rows).encode(rows)
+    hamming_neighbors(codes, codes[:9], 10, n_bits=8)
+
+
+def _is_known(text: str) -> bool:
+    name, options = parse_model(text)
+    known = model_class(name.partition(".")[0])().get_params(deep=False)
+    return set(options) <= set(known)

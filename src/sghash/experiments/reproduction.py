@@ -1,0 +1,131 @@
+"""Run experiments, judge them, and put everything on one page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from sghash.errors import MissingData, MissingExtra
+from sghash.evaluation.tables import definitions
+from sghash.experiments import EXPERIMENTS, experiment
+from sghash.experiments.experiment import Context, Experiment, Row, Table, Verdict
+from sghash.report import Page
+
+_SUMMARY = (
+    "What the paper Stochastic Generative Hashing (Dai, Guo, Kumar, He, Song, ICML 2017) claims, "
+    "measured again claim by claim. `SGH.paper` is the paper's algorithm with its constants, `SGH` "
+    "our default, `SGH(neighbors=10)` our extension by neighbours."
+)
+_QUICK = (
+    "This is a quick run on small built-in data: it shows that every experiment runs. Its "
+    "verdicts mean nothing."
+)
+_WORDS = {
+    "agrees": "what we measured supports the claim",
+    "differs": "what we measured contradicts the claim, at least in part",
+    "open": "the data or the differences do not suffice to say",
+    "± ": "half of the 95 % interval of the mean over seeds (Student); none for a single seed",
+    "ahead, behind": "the means differ by more than two standard errors of their difference, and "
+    "recalls by more than 0.005",
+}
+
+
+class Result(NamedTuple):
+    """An experiment, its rows and its verdict; no rows where its data or an extra is missing."""
+
+    experiment: Experiment
+    rows: list[Row]
+    verdict: Verdict
+    seconds: float
+
+
+def reproduce(names: Sequence[str], context: Context, *, tolerant: bool = False) -> list[Result]:
+    """Run the experiments called `names`; `tolerant` goes on where data or an extra is missing."""
+    results = []
+    for name in names:
+        found = experiment(name)
+        context.say(f"{name}: {found.claim}")
+        start = time.perf_counter()
+        try:
+            rows = found.run(context)
+            verdict = found.verdict(rows)
+        except (MissingData, MissingExtra) as error:
+            if not tolerant:
+                raise
+            rows, verdict = [], Verdict("open", f"Not measured: {error}.")
+        results.append(Result(found, rows, verdict, time.perf_counter() - start))
+    return results
+
+
+def page_of(results: Sequence[Result], *, quick: bool) -> Page:
+    """The page: all verdicts first, then every experiment with its figures and tables."""
+    page = Page("The paper, measured again", _SUMMARY)
+    if quick:
+        page.text(_QUICK)
+    cells = [
+        [f"`{r.experiment.name}`", r.experiment.shown, r.experiment.claim, r.verdict.outcome]
+        for r in results
+    ]
+    page.section("Verdicts")
+    page.table(["experiment", "in the paper", "claim", "verdict"], cells)
+    for word, meaning in _WORDS.items():
+        page.definition(word.strip(), meaning)
+    for line in definitions(["recall10@100", "reconstruction_error", "bits_in_use"]).splitlines():
+        term, _, meaning = line.partition(": ")
+        page.definition(term, meaning)
+    for result in results:
+        _add(page, result)
+    page.section("Machine", _origin(results))
+    page.code("sghash reproduce all --quick\nsghash reproduce all --out docs")
+    return page
+
+
+def write(results: Sequence[Result], out: Path, *, quick: bool) -> list[Path]:
+    """Write `results.html` and its twin `results.md` (pictures in `results/figures`) to `out`."""
+    page = page_of(results, quick=quick)
+    out.mkdir(parents=True, exist_ok=True)
+    return [
+        page.save(out / "results.html"),
+        page.save_markdown(out / "results.md", figures="results/figures"),
+    ]
+
+
+def make_context(out: Path, context: Context) -> Context:
+    """The same context with its rows below `out`."""
+    return replace(context, folder=out / "results" / "rows")
+
+
+def all_names() -> list[str]:
+    """Every experiment, in the order of the page."""
+    return list(EXPERIMENTS)
+
+
+def _add(page: Page, result: Result) -> None:
+    found = result.experiment
+    page.section(found.name.replace("_", " ").capitalize())
+    page.verdict(found.claim, result.verdict.outcome, result.verdict.sentence)
+    page.text(f"In the paper: {found.shown}. Here: {found.setup}")
+    page.code(f"sghash reproduce {found.name}")
+    if not result.rows:
+        return
+    for part in found.draw(result.rows):
+        if isinstance(part, Table):
+            page.table(part.headings, part.cells, part.caption)
+        else:
+            page.figure(part.make(), part.caption, part.alt)
+
+
+def _origin(results: Sequence[Result]) -> str:
+    rows = [row for result in results for row in result.rows]
+    if not rows:
+        return "Nothing was measured."
+    machines = sorted({f"{r['machine']['processor']}, {r['machine']['cores']} cores" for r in rows})
+    versions = sorted({f"{k} {v}" for row in rows for k, v in row["versions"].items()})
+    revisions = sorted({str(row["revision"]) for row in rows})
+    return (
+        f"{'; '.join(machines)}. {', '.join(versions)}. Revisions {', '.join(revisions)}. Measured "
+        f"between {min(r['written'] for r in rows)} and {max(r['written'] for r in rows)}."
+    )
