@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-import sghash
-from sghash.cli.frame import json_option, show
-from sghash.cli.inputs import overwrite_option, path_type, rows_options
-from sghash.cli.progress import row_bar
+from sghash.cli.frame import examples, json_option, show
+from sghash.cli.inputs import open_rows, overwrite_option, rows_options, rows_type, target_type
+from sghash.cli.streams import STDIO, write_rows
 
 
 @click.command(
     "convert",
-    epilog="Examples:\n\n  sghash convert base.fvecs base.npy\n\n"
-    "  sghash convert glove.hdf5 queries.parquet --key test",
+    epilog=examples(
+        "sghash convert base.fvecs base.npy",
+        "sghash convert glove.hdf5 queries.parquet --key test",
+        "sghash convert digits.base digits.npy",
+        "sghash convert base.fvecs - --stop 5 | python my_script.py",
+    ),
 )
-@click.argument("source", type=path_type)
-@click.argument("target", type=path_type)
+@click.argument("source", type=rows_type)
+@click.argument("target", type=target_type)
 @click.option("--dtype", help="Type of the written numbers; numbers that do not fit are refused.")
 @rows_options
 @overwrite_option
 @json_option
 def command(
-    source: Path,
-    target: Path,
+    source: str,
+    target: str,
     dtype: str | None,
     key: str | None,
     start: int,
@@ -33,12 +34,14 @@ def command(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Write the vectors of SOURCE to TARGET; the ending of its name chooses the format."""
-    with row_bar("converting") as bar:
-        written = sghash.convert(
-            source, target, key=key, start=start, stop=stop, dtype=dtype, overwrite=overwrite,
-            progress=bar,
-        )  # fmt: skip
+    """Write the vectors of SOURCE to TARGET; the ending of its name chooses the format.
+
+    SOURCE is a file, a folder of parts, a data set such as digits.base, or - for stdin (.npy, or
+    text with one vector per line). TARGET - is stdout, in the form of .npy.
+    """
+    rows = open_rows(source, key=key, start=start, stop=stop)
+    written = write_rows("converting", rows, target, overwrite=overwrite, dtype=dtype)
     n, width = written.shape
-    facts = {"target": str(target), "n": n, "dimensions": width, "dtype": str(written.dtype)}
-    show(facts, f"{n} vectors of {width} numbers ({written.dtype}): {target}", as_json=as_json)
+    facts = {"target": target, "n": n, "dimensions": width, "dtype": str(written.dtype)}
+    text = f"{n} vectors of {width} numbers ({written.dtype}): {target}"
+    show(facts, text, as_json=as_json, err=target == STDIO)

@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 
 import sghash
 from sghash.blocks import VectorSource
-from sghash.cli.frame import json_option, show
-from sghash.cli.inputs import overwrite_option, path_type, rows_options
-from sghash.cli.progress import row_bar
-from sghash.data import open_vectors
+from sghash.cli.frame import examples, json_option, show
+from sghash.cli.inputs import (
+    open_rows,
+    overwrite_option,
+    path_type,
+    rows_options,
+    rows_type,
+    target_type,
+)
+from sghash.cli.streams import STDIO, write_rows
 from sghash.errors import InvalidInput
 
 
@@ -32,31 +38,42 @@ class DecodedRows:
         return vectors
 
 
-@click.command("decode", epilog="Example:\n\n  sghash decode my-model codes.npy restored.npy")
+@click.command(
+    "decode",
+    epilog=examples(
+        "sghash decode my-model codes.npy restored.npy",
+        "sghash encode my-model vectors.npy - | sghash decode my-model - restored.npy",
+    ),
+)
 @click.argument("model_folder", type=path_type)
-@click.argument("codes", type=path_type)
-@click.argument("vectors", type=path_type)
+@click.argument("codes", type=rows_type)
+@click.argument("vectors", type=target_type)
 @rows_options
 @overwrite_option
 @json_option
 def command(
     model_folder: Path,
-    codes: Path,
-    vectors: Path,
+    codes: str,
+    vectors: str,
     key: str | None,
     start: int,
     stop: int | None,
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Reconstruct VECTORS from CODES with the decoder of the model in MODEL_FOLDER."""
+    """Reconstruct VECTORS from CODES with the decoder of the model in MODEL_FOLDER.
+
+    CODES is a file that `sghash encode` wrote, or - for stdin. The ending of VECTORS chooses the
+    format; - is stdout, in the form of .npy.
+    """
     model = sghash.load_model(model_folder)
-    source = open_vectors(codes, key=key, start=start, stop=stop)
+    source = open_rows(codes, key=key, start=start, stop=stop)
     if source.dtype != np.uint8:
-        raise InvalidInput(f"{codes} holds {source.dtype}, packed codes are uint8")
+        raise InvalidInput(
+            f"{codes} holds {source.dtype}, packed codes are uint8: make them by sghash encode"
+        )
     rows = DecodedRows(model, source)
-    with row_bar("decoding") as bar:
-        written = sghash.convert(rows, vectors, overwrite=overwrite, progress=bar)
-    facts = {"vectors": str(vectors), "n": written.shape[0], "dimensions": written.shape[1]}
+    written = write_rows("decoding", rows, vectors, overwrite=overwrite)
+    facts = {"vectors": vectors, "n": written.shape[0], "dimensions": written.shape[1]}
     text = f"{facts['n']} vectors of {facts['dimensions']} numbers: {vectors}"
-    show(facts, text, as_json=as_json)
+    show(facts, text, as_json=as_json, err=vectors == STDIO)

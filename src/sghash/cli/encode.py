@@ -11,10 +11,16 @@ from numpy.typing import NDArray
 
 import sghash
 from sghash.blocks import VectorSource
-from sghash.cli.frame import json_option, show
-from sghash.cli.inputs import overwrite_option, path_type, rows_options
-from sghash.cli.progress import row_bar
-from sghash.data import open_vectors
+from sghash.cli.frame import examples, json_option, show
+from sghash.cli.inputs import (
+    open_rows,
+    overwrite_option,
+    path_type,
+    rows_options,
+    rows_type,
+    target_type,
+)
+from sghash.cli.streams import STDIO, write_rows
 from sghash.errors import InvalidInput
 from sghash.validation import n_bytes_of
 
@@ -37,20 +43,29 @@ class EncodedRows:
 
 @click.command(
     "encode",
-    epilog="Examples:\n\n  sghash encode my-model vectors.npy codes.npy\n\n"
-    "  sghash encode my-model parts/ codes.u8bin --sweeps 3",
+    epilog=examples(
+        "sghash encode my-model vectors.npy codes.npy",
+        "sghash encode my-model parts/ codes.u8bin --sweeps 3",
+        "sghash encode my-model - - < vectors.npy > codes.npy",
+    ),
 )
 @click.argument("model_folder", type=path_type)
-@click.argument("vectors", type=path_type)
-@click.argument("codes", type=path_type)
-@click.option("--sweeps", type=int, default=0, help="Passes that sharpen each code (SGH only).")
+@click.argument("vectors", type=rows_type)
+@click.argument("codes", type=target_type)
+@click.option(
+    "--sweeps",
+    type=click.IntRange(0, 1000),
+    metavar="N",
+    default=0,
+    help="Passes that sharpen each code (SGH only).",
+)
 @rows_options
 @overwrite_option
 @json_option
 def command(
     model_folder: Path,
-    vectors: Path,
-    codes: Path,
+    vectors: str,
+    codes: str,
     sweeps: int,
     key: str | None,
     start: int,
@@ -58,9 +73,13 @@ def command(
     overwrite: bool,
     as_json: bool,
 ) -> None:
-    """Encode VECTORS with the model in MODEL_FOLDER and write CODES, one packed row per vector."""
+    """Encode VECTORS with the model in MODEL_FOLDER and write CODES, one packed row per vector.
+
+    VECTORS is a file, a folder of parts, a data set such as digits.base, or - for stdin. The
+    ending of CODES chooses the format; - is stdout, in the form of .npy.
+    """
     model = sghash.load_model(model_folder)
-    source = open_vectors(vectors, key=key, start=start, stop=stop)
+    source = open_rows(vectors, key=key, start=start, stop=stop)
     if source.shape[1] != model.n_features_in_:
         raise InvalidInput(
             f"{vectors} has vectors of {source.shape[1]} numbers, the model was fitted on "
@@ -69,14 +88,13 @@ def command(
     if sweeps and not hasattr(model, "prior_logits_"):
         raise InvalidInput(f"--sweeps is for SGH; {type(model).__name__} has nothing to sharpen")
     rows = EncodedRows(model, source, {"sweeps": sweeps} if sweeps else {})
-    with row_bar("encoding") as bar:
-        written = sghash.convert(rows, codes, overwrite=overwrite, progress=bar)
+    written = write_rows("encoding", rows, codes, overwrite=overwrite)
     facts = {
-        "codes": str(codes),
+        "codes": codes,
         "n": written.shape[0],
         "n_bits": model.n_bits,
         "bytes": written.shape[0] * written.shape[1],
         "fingerprint": model.fingerprint_,
     }
     text = f"{facts['n']} codes of {model.n_bits} bits ({facts['bytes']} bytes): {codes}"
-    show(facts, text, as_json=as_json)
+    show(facts, text, as_json=as_json, err=codes == STDIO)

@@ -7,37 +7,71 @@ from pathlib import Path
 import click
 
 import sghash
-from sghash.cli.frame import json_option, show
-from sghash.cli.inputs import path_type, rows_options
-from sghash.data import open_vectors
+from sghash.cli.completing import DataSetName, ModelName
+from sghash.cli.frame import examples, json_option, show
+from sghash.cli.inputs import (
+    load_named,
+    open_rows,
+    path_type,
+    rows_options,
+    rows_type,
+    threads_option,
+)
 from sghash.errors import InvalidInput
 from sghash.evaluation.runs import RunProgress
 
 
 @click.command(
     "evaluate",
-    epilog="Examples:\n\n  sghash evaluate vectors.npy\n\n"
-    "  sghash evaluate base.fvecs --queries query.fvecs --bits 32,64 --models SGH,ITQ --recall 0.8"
-    "\n\n  sghash evaluate --dataset digits",
+    epilog=examples(
+        "sghash evaluate vectors.npy",
+        "sghash evaluate base.fvecs --queries query.fvecs --bits 32,64 --models SGH,ITQ",
+        "sghash evaluate --dataset digits",
+    ),
 )
-@click.argument("vectors", type=path_type, required=False)
-@click.option("--dataset", help="A built-in or catalogued data set instead of VECTORS.")
-@click.option("--queries", type=path_type, help="What to look up; else some VECTORS are set aside.")
-@click.option("--models", default="SGH,ITQ,SignHashing,LSH", show_default=True)
+@click.argument("vectors", type=rows_type, required=False)
+@click.option(
+    "--dataset", type=DataSetName(), help="A built-in or catalogued data set instead of VECTORS."
+)
+@click.option("--queries", type=rows_type, help="What to look up; else some VECTORS are set aside.")
+@click.option(
+    "--models",
+    type=ModelName(),
+    default="SGH,ITQ,SignHashing,LSH",
+    show_default=True,
+    help="Names with commas, each as in sghash fit --model.",
+)
 @click.option("--bits", default="32,64,128,256", show_default=True, help="Code lengths.")
 @click.option(
-    "--metric", type=click.Choice(["l2", "ip", "cosine"]), default="l2", show_default=True
+    "--metric",
+    type=click.Choice(["l2", "ip", "cosine"]),
+    default="l2",
+    show_default=True,
+    help="What makes vectors neighbours; a --dataset knows its own.",
 )
-@click.option("--recall", type=float, default=0.9, show_default=True, help="Recall10@100 wanted.")
-@click.option("--seeds", type=int, default=1, show_default=True, help="Fits per model and length.")
+@click.option(
+    "--recall",
+    type=click.FloatRange(0, 1),
+    default=0.9,
+    show_default=True,
+    help="Recall10@100 wanted.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    default=1,
+    show_default=True,
+    help="Fits per model and length.",
+)
 @click.option("--rows", type=path_type, help="File that keeps what is measured; runs resume there.")
-@click.option("--threads", type=int, help="Threads for searching; all cores if not given.")
+@threads_option
 @rows_options
 @json_option
 def command(
-    vectors: Path | None,
+    vectors: str | None,
     dataset: str | None,
-    queries: Path | None,
+    queries: str | None,
     models: str,
     bits: str,
     metric: str,
@@ -50,17 +84,20 @@ def command(
     stop: int | None,
     as_json: bool,
 ) -> None:
-    """Fit models of several lengths on VECTORS and tell recall, bytes and speed of each."""
+    """Fit models of several lengths on VECTORS and tell recall, bytes and speed of each.
+
+    VECTORS is a file, a folder of parts, a data set such as digits.base, or - for stdin.
+    """
     if (vectors is None) == (dataset is None):
         raise InvalidInput("give either a file of vectors or --dataset")
     data = (
-        sghash.load_dataset(dataset)
+        load_named(dataset)
         if dataset is not None
-        else open_vectors(vectors or "", key=key, start=start, stop=stop)
+        else open_rows(vectors or "", key=key, start=start, stop=stop)
     )
     result = sghash.evaluate(
         data,
-        None if queries is None else open_vectors(queries),
+        None if queries is None else open_rows(queries),
         models=split_models(models),
         n_bits=_lengths(bits),
         metric=metric,

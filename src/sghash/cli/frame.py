@@ -6,8 +6,11 @@ import importlib
 import json
 import logging
 import os
+import signal
 import sys
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -15,16 +18,51 @@ import click
 import sghash
 from sghash.errors import SghashError
 
+_log = logging.getLogger("sghash.cli")
+
 #: Every verb: name -> (module, one line of help). Loaded when it is called.
 VERBS: dict[str, tuple[str, str]] = {
     "demo": ("sghash.cli.demo", "Fit, encode and search on built-in data, and show the result."),
-    "fit": ("sghash.cli.fit", "Learn a model from a file of vectors."),
+    "fit": ("sghash.cli.fit", "Learn a model from vectors."),
     "encode": ("sghash.cli.encode", "Turn vectors into packed codes with a fitted model."),
     "decode": ("sghash.cli.decode", "Turn packed codes back into vectors."),
+    "create": ("sghash.cli.create", "Make a collection, a folder of codes that can be searched."),
+    "add": ("sghash.cli.add", "Add vectors to a collection, with ids and metadata."),
+    "search": ("sghash.cli.search", "Find the nearest rows of a collection."),
+    "delete": ("sghash.cli.delete", "Delete rows of a collection."),
     "evaluate": ("sghash.cli.evaluate", "Measure models and code lengths on your vectors."),
     "convert": ("sghash.cli.convert", "Write vectors in another file format."),
-    "info": ("sghash.cli.info", "Tell what a model, an index or this installation is."),
+    "info": ("sghash.cli.info", "Tell what a file, a folder, a name or this installation is."),
+    "verify": (
+        "sghash.cli.verify",
+        "Read a collection, a model or an index, and check every byte.",
+    ),
+    "completion": ("sghash.cli.completion", "Print the completion script of a shell."),
 }
+
+#: What each exit code means, in the words of `--help`.
+EXIT_CODES: dict[int, str] = {
+    0: "done",
+    1: "failed, one sentence on stderr says why",
+    2: "wrong usage",
+    3: "a fault of sghash itself",
+    130: "interrupted by Ctrl-C",
+    143: "ended by a signal",
+}
+
+# What the library calls an argument of Python, and the option that stands for it here.
+_OPTIONS = {
+    "overwrite=True": "--overwrite",
+    'rerank="none"': "--rerank none",
+    'rerank="decoder"': "--rerank decoder",
+    'rerank="vectors"': "--rerank vectors",
+    'keep_vectors="float16"': "--keep-vectors float16",
+    'keep_vectors="float32"': "--keep-vectors float32",
+    ", or open it here with writable=False": "",
+    "ask for it with dtype='": "ask for it with '--dtype ",
+    ": use upsert": ": use --upsert",
+}
+MAX_SENTENCE = 600
 
 
 class _Verbs(click.Group):
@@ -48,7 +86,12 @@ class _Verbs(click.Group):
 @click.group(
     cls=_Verbs,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.",
+    epilog="Results go to stdout, progress and errors to stderr; - is stdin or stdout. "
+    "A verb explains itself: sghash search --help.\n\n"
+    "\b\nFirst steps, with built-in data:\n"
+    "  sghash create my-digits digits.base --metadata digits.base\n"
+    "  sghash search my-digits digits.queries --stop 3\n\n"
+    "\b\nExit codes:\n" + "\n".join(f"  {code:3}  {text}" for code, text in EXIT_CODES.items()),
 )
 @click.version_option(sghash.__version__, prog_name="sghash")
 @click.option("-v", "--verbose", is_flag=True, help="Also show what the library logs.")
@@ -63,19 +106,26 @@ json_option: Callable[[Any], Any] = click.option(
 )
 
 
-def show(result: Any, table: str, *, as_json: bool) -> None:
-    """Print a result on stdout: as JSON, or as the given text."""
-    click.echo(json.dumps(result, indent=2) if as_json else table)
+def examples(*lines: str) -> str:
+    """The end of a verb's help; the lines stay as they are, however narrow the terminal is."""
+    return "\b\n" + "\n  ".join(["Examples:" if len(lines) > 1 else "Example:", *lines])
+
+
+def show(result: Any, table: str, *, as_json: bool, err: bool = False) -> None:
+    """Print a result on stdout, or on stderr where stdout is full of data: as JSON, or as text."""
+    click.echo(json.dumps(result, indent=2) if as_json else table, err=err)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; turn every expected failure into one sentence and an exit code."""
+    """Run the command line; turn every failure into one sentence and an exit code."""
+    if hasattr(sys.stdout, "reconfigure"):
+        # A name or a metadata text that the terminal cannot show must not end the command.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code = program.main(args=arguments, prog_name="sghash", standalone_mode=False)
+        with _ended_like_interrupted():
+            code = program.main(args=arguments, prog_name="sghash", standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
-    except click.exceptions.Abort:
-        _stop("interrupted", 130)
-    except KeyboardInterrupt:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         _stop("interrupted", 130)
     except click.ClickException as error:
         error.show(sys.stderr)
@@ -84,20 +134,54 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # Whoever read our output has gone: leave quietly, as other filters do.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except SghashError as error:
-        _stop(error.strerror if isinstance(error, OSError) and error.strerror else str(error), 1)
-    except (OSError, MemoryError) as error:
+    except (SghashError, OSError, MemoryError, RecursionError) as error:
+        _log.info("this is where it failed", exc_info=error)
         _stop(_sentence(error), 1)
+    except Exception as error:
+        _log.info("this is where it failed", exc_info=error)
+        text = " ".join(str(error).split())
+        _stop(f"a fault of sghash, please report it ({type(error).__name__}: {text}); "
+              "sghash -v VERB ... shows where", 3)  # fmt: skip
+
+
+@contextmanager
+def _ended_like_interrupted() -> Iterator[None]:
+    """Let a polite end by the system clean up what Ctrl-C cleans up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory for this: use fewer vectors, or a file read by blocks"
+    if isinstance(error, RecursionError):
+        return "an argument is nested too deeply: write it in a simpler way"
+    if isinstance(error, SghashError):
+        text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        for python, option in _OPTIONS.items():
+            text = text.replace(python, option)
+        return text
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
 
 
 def _stop(message: str, code: int) -> None:
-    click.echo(f"sghash: {message}", err=True)
+    """Say one line, however strange or long the names in it are, and end."""
+    text = printable(message)
+    if len(text) > MAX_SENTENCE:
+        half = MAX_SENTENCE // 2
+        text = f"{text[:half]} ... {text[-half:]}"
+    click.echo(f"sghash: {text}", err=True)
     sys.exit(code)
+
+
+def printable(text: str) -> str:
+    """The text with control characters, which could confuse a terminal, written out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,9 +1,10 @@
-"""`sghash info`: what a folder or file holds, or what this installation can do."""
+"""`sghash info`: what a path or a name stands for, or what this installation can do."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import inspect
 import platform
 from pathlib import Path
 from typing import Any
@@ -11,32 +12,50 @@ from typing import Any
 import click
 
 import sghash
-from sghash.cli.frame import json_option, show
+from sghash.cli.frame import examples, json_option, printable, show
+from sghash.cli.inputs import data_part, dataset_names, open_rows, rows_type
+from sghash.cli.streams import STDIO
+from sghash.data import READERS
 from sghash.errors import BadFile
-from sghash.evaluation.tables import format_table
 from sghash.validation import available_cores
 
 EXTRAS = {
     "faiss": "faiss",
     "hdf5": "h5py",
+    "images": "PIL",
     "parquet": "pyarrow",
     "plots": "matplotlib",
     "torch": "torch",
 }
 CORE = ("numpy", "numba", "scikit-learn", "safetensors", "click", "tqdm")
+# Options of a model that have a place of their own on the command line, or none.
+_GIVEN = ("n_bits", "random_state", "callback")
+_INDEX_MAGIC = b"SGHINDEX"
 
 
 @click.command(
     "info",
-    epilog="Examples:\n\n  sghash info                 this installation\n\n"
-    "  sghash info my-model --json",
+    epilog=examples(
+        "sghash info                 this installation",
+        "sghash info vectors.npy     a file of vectors",
+        "sghash info my-model --json",
+        "sghash info SGH             the options of a model",
+        "sghash info digits          a data set",
+    ),
 )
-@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.argument("what", required=False, type=rows_type)
 @json_option
-def command(path: Path | None, as_json: bool) -> None:
-    """Tell what PATH (a model folder or an index file) is; without PATH, this installation."""
-    facts = _installation() if path is None else _describe(path)
-    show(facts, format_table(("what", "value"), list(_flat(facts))), as_json=as_json)
+def command(what: str | None, as_json: bool) -> None:
+    """Tell what WHAT is; without it, this installation.
+
+    WHAT is the path of a collection, a model, an index or vectors, or - for vectors on stdin; or
+    the name of a model (SGH) or of a data set (digits).
+    """
+    facts = _installation() if what is None else _describe(what)
+    rows = _flat(facts)
+    width = max(len(name) for name, _ in rows)
+    text = "\n".join(f"{name:{width}}  {printable(value)}" for name, value in rows)
+    show(facts, text, as_json=as_json)
 
 
 def _installation() -> dict[str, Any]:
@@ -51,23 +70,101 @@ def _installation() -> dict[str, Any]:
             else f"pip install 'sghash[{extra}]'"
             for extra, module in EXTRAS.items()
         },
+        "models": list(sghash.MODELS),
+        "data sets": dataset_names(),
+        "formats": sorted(READERS),
     }
 
 
-def _describe(path: Path) -> dict[str, Any]:
+def _describe(what: str) -> dict[str, Any]:
+    path = Path(what)
+    if what == STDIO or data_part(what) is not None:
+        return _vectors(what)
     if not path.exists():
-        raise BadFile(f"{path} does not exist")
+        if what in sghash.MODELS:
+            return _model_class(what)
+        if what in dataset_names():
+            return _data_set(what)
+        raise BadFile(f"{what} does not exist, and is no name of a model or of a data set")
     if path.is_dir():
-        model = sghash.load_model(path)
-        return {
-            "kind": "model",
-            "class": type(model).__name__,
-            "n_bits": model.n_bits,
-            "dimensions": int(model.n_features_in_),
-            "fingerprint": model.fingerprint_,
-        }
-    index = sghash.HammingIndex.load(path, mmap=True)
-    return {"kind": "index", "n_bits": index.n_bits, "codes": len(index), "bytes": index.nbytes}
+        if (path / "manifest.json").is_file():
+            return {"kind": "collection"} | sghash.Collection.open(path).stats()
+        if (path / "config.json").is_file() or not _has_vectors(path):
+            return _model(path)
+        return _vectors(what)
+    with open(path, "rb") as stream:
+        is_index = stream.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
+    if is_index or not path.name.endswith(tuple(READERS)):
+        index = sghash.HammingIndex.load(path, mmap=True)
+        return {"kind": "index", "n_bits": index.n_bits, "codes": len(index), "bytes": index.nbytes}
+    return _vectors(what)
+
+
+def _has_vectors(folder: Path) -> bool:
+    return any(entry.name.endswith(tuple(READERS)) for entry in folder.iterdir())
+
+
+def _vectors(what: str) -> dict[str, Any]:
+    rows = open_rows(what)
+    n, width = rows.shape
+    return {"kind": "vectors", "n": n, "dimensions": width, "dtype": str(rows.dtype)}
+
+
+def _model(path: Path) -> dict[str, Any]:
+    model = sghash.load_model(path)
+    return {
+        "kind": "model",
+        "class": type(model).__name__,
+        "n_bits": getattr(model, "n_bits", None),
+        "dimensions": int(model.n_features_in_),
+        "fingerprint": model.fingerprint_,
+        "options": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+    }
+
+
+def _model_class(name: str) -> dict[str, Any]:
+    cls = getattr(sghash, name)
+    presets = [
+        preset
+        for preset, member in vars(cls).items()
+        if isinstance(member, classmethod) and not preset.startswith("_")
+    ]
+    return {
+        "kind": "class of models",
+        "about": (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " "),
+        "presets": [f"{name}.{preset}" for preset in presets],
+        "options": {
+            key: _plain(value)
+            for key, value in cls().get_params(deep=False).items()
+            if key not in _GIVEN
+        },
+    }
+
+
+def _data_set(name: str) -> dict[str, Any]:
+    from sghash.data.loading import BUILT_IN, find_files
+
+    if name in BUILT_IN:
+        data = BUILT_IN[name]()
+        base, queries, here = data.base.shape, data.queries.shape, True
+        about: Any = data
+    else:
+        about = sghash.CATALOG[name]
+        base, queries = about.base, about.queries
+        here = any(find_files(name, variant.files) for variant in about.variants)
+    return {
+        "kind": "data set",
+        "about": about.about,
+        "licence": about.licence,
+        "metric": about.metric,
+        "here": here,
+        f"{name}.base": f"{base[0]} vectors of {base[1]} numbers",
+        f"{name}.queries": f"{queries[0]} vectors of {queries[1]} numbers",
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, (bool, int, float, str, type(None), list)) else repr(value)
 
 
 def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -75,6 +172,9 @@ def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
     for name, value in facts.items():
         if isinstance(value, dict):
             rows += _flat(value, f"{prefix}{name} ")
+        elif isinstance(value, list) and all(isinstance(item, str) for item in value):
+            for number, item in enumerate(value):
+                rows.append((prefix + name if number == 0 else "", item))
         else:
             rows.append((prefix + name, str(value)))
     return rows

@@ -1,22 +1,86 @@
-"""Options that several verbs share."""
+"""Arguments and options that several verbs share, and what they open."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
+
+from sghash.cli.completing import RowsName, TargetName
+from sghash.cli.streams import STDIO, open_stdin
+from sghash.data import open_vectors
+from sghash.data.sources import RowSource
+from sghash.errors import InvalidInput
 
 _Decorator = Callable[[Any], Any]
 
 path_type = click.Path(path_type=Path)
+rows_type = RowsName()
+target_type = TargetName()
+#: Which side of a data set `NAME.part` is.
+PARTS = ("base", "queries")
+MAX_SEED = 2**32 - 1
+
+
+class DataPart(NamedTuple):
+    """One side of a data set, written as in `digits.base` or `glove100.queries`."""
+
+    name: str
+    part: str
+
+
+def data_part(text: str) -> DataPart | None:
+    """Read `NAME.base` or `NAME.queries`; None for anything else, and for a file of that name."""
+    name, _, part = text.rpartition(".")
+    if part not in PARTS or name not in dataset_names() or Path(text).exists():
+        return None
+    return DataPart(name, part)
+
+
+def dataset_names() -> list[str]:
+    """All data sets that have a name: those that need no file first."""
+    from sghash.data import CATALOG
+    from sghash.data.loading import BUILT_IN
+
+    return [*BUILT_IN, *sorted(CATALOG)]
+
+
+def load_named(name: str) -> Any:
+    """The data set of this name; a download shows how far it is."""
+    import sghash
+    from sghash.cli.progress import byte_bar
+
+    with byte_bar(f"fetching {name}") as bar:
+        return sghash.load_dataset(name, progress=bar)
+
+
+def open_rows(
+    text: str, *, key: str | None = None, start: int = 0, stop: int | None = None
+) -> RowSource:
+    """Vectors of a file, of a folder of parts, of a data set (`digits.base`) or from stdin."""
+    chosen = data_part(text)
+    if chosen is None and text != STDIO:
+        if text in dataset_names() and not Path(text).exists():
+            raise InvalidInput(f"{text} is a data set: say {text}.base or {text}.queries")
+        return open_vectors(text, key=key, start=start, stop=stop)
+    if chosen is None:
+        source = open_stdin(key)
+    elif key is not None:
+        raise InvalidInput(f"{text} is one table and takes no key, got {key!r}")
+    else:
+        source = getattr(load_named(chosen.name), chosen.part)
+    return source if start == 0 and stop is None else source.rows(start, stop)
 
 
 def rows_options(function: Any) -> Any:
     """`--key`, `--start` and `--stop`: which table of a file, and which of its rows."""
-    function = click.option("--stop", type=int, help="Row to stop before.")(function)
-    function = click.option("--start", type=int, default=0, help="First row to take.")(function)
+    row = click.IntRange(min=0)
+    function = click.option("--stop", type=row, metavar="N", help="Row to stop before.")(function)
+    function = click.option("--start", type=row, metavar="N", default=0, help="First row to take.")(
+        function
+    )
     return click.option("--key", help="Array, dataset or column, where a file holds several.")(
         function
     )
@@ -26,5 +90,16 @@ overwrite_option: _Decorator = click.option(
     "--overwrite", is_flag=True, help="Replace what is there already."
 )
 seed_option: _Decorator = click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of everything random."
+    "--seed",
+    type=click.IntRange(0, MAX_SEED),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Seed of everything random.",
+)
+threads_option: _Decorator = click.option(
+    "--threads",
+    type=click.IntRange(1, 1024),
+    metavar="N",
+    help="Threads for searching; all cores if not given.",
 )

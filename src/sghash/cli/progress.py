@@ -5,16 +5,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-from sghash.models.base import Progress
+if TYPE_CHECKING:  # the models behind it load scikit-learn
+    from sghash.models.base import Progress
+
+# A terminal is redrawn; in a log every update is text that somebody scrolls past.
+_SECONDS_ON_TERMINAL, _SECONDS_IN_LOG = 0.1, 10.0
+
+
+def _bar(what: str, **options: Any) -> Any:
+    from tqdm import tqdm
+
+    seconds = _SECONDS_ON_TERMINAL if sys.stderr.isatty() else _SECONDS_IN_LOG
+    return tqdm(desc=what, file=sys.stderr, leave=False, mininterval=seconds, **options)
 
 
 @contextmanager
-def row_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+def row_bar(what: str, unit: str = "row") -> Iterator[Callable[[int, int], None]]:
     """A bar over rows; call it with (rows done, rows in all)."""
-    from tqdm import tqdm
-
-    with tqdm(desc=what, unit="row", unit_scale=True, file=sys.stderr, leave=False) as bar:
+    with _bar(what, unit=unit, unit_scale=True) as bar:
 
         def update(done: int, total: int) -> None:
             bar.total = total
@@ -24,11 +34,27 @@ def row_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 @contextmanager
+def byte_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar over bytes that appears with the first of them."""
+    bars: list[Any] = []
+
+    def update(done: int, total: int) -> None:
+        if not bars:
+            bars.append(_bar(what, unit="B", unit_scale=True, unit_divisor=1024))
+        bars[0].total = total
+        bars[0].update(done - bars[0].n)
+
+    try:
+        yield update
+    finally:
+        for bar in bars:
+            bar.close()
+
+
+@contextmanager
 def training_bar(what: str) -> Iterator[Callable[[Progress], None]]:
     """A bar over training steps that shows the latest measurements; a model's `callback`."""
-    from tqdm import tqdm
-
-    with tqdm(desc=what, unit="step", file=sys.stderr, leave=False) as bar:
+    with _bar(what, unit="step") as bar:
 
         def update(progress: Progress) -> None:
             bar.total = progress.total

@@ -86,6 +86,24 @@ def convert(
     return open_vectors(path)
 
 
+def write_npy(
+    source: VectorSource | NDArray[Any],
+    stream: BinaryIO,
+    *,
+    dtype: DTypeLike | None = None,
+    progress: RowProgress | None = None,
+) -> np.dtype[Any]:
+    """Write vectors (n, d) to a stream that cannot go back, such as a pipe, in the form of `.npy`.
+
+    `dtype` and `progress` are those of `convert`; returns the type that was written.
+    """
+    module, fixed = _writer(Path("stream.npy"))
+    stored = _target_dtype(Path("stream.npy"), source.dtype, fixed, dtype)
+    shape = (int(source.shape[0]), int(source.shape[1]))
+    module.write(stream, _cast_blocks(source, stored, progress), shape, stored)
+    return stored
+
+
 def _writer(path: Path) -> tuple[Any, str | None]:
     for ending, (module, fixed) in WRITERS.items():
         if path.name.endswith(ending):

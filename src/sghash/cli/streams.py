@@ -1,0 +1,162 @@
+"""What `-` means, for every verb alike: vectors or ids from stdin, vectors to stdout.
+
+Stdin is copied to a temporary file first, so that it may be larger than memory and be read twice;
+the file is gone when the command ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import click
+import numpy as np
+from numpy.typing import DTypeLike
+
+import sghash
+from sghash.blocks import VectorSource
+from sghash.cli.progress import row_bar
+from sghash.data import npy, open_vectors
+from sghash.data.conversion import write_npy
+from sghash.data.sources import RowSource
+from sghash.errors import BadFile, InvalidInput
+
+STDIO = "-"
+# Far longer than a line of numbers or metadata can be in earnest: something else was given.
+MAX_LINE_BYTES = 1 << 24
+_CLAIMED = "sghash.stdin"
+
+
+def claim_stdin() -> BinaryIO:
+    """Stdin in bytes, for the one argument of a command that may be `-`."""
+    meta = click.get_current_context().meta
+    if meta.get(_CLAIMED):
+        raise InvalidInput("stdin can be read once: give - for one argument only")
+    meta[_CLAIMED] = True
+    if sys.stdin is None:
+        raise InvalidInput("stdin is closed: pipe something into the command, or name a file")
+    if sys.stdin.isatty():
+        click.echo("reading from the terminal: end with Ctrl-D on a line of its own", err=True)
+    return sys.stdin.buffer
+
+
+def open_stdin(key: str | None) -> RowSource:
+    """Vectors that come as `.npy`, or as text with one vector per line."""
+    if key is not None:
+        raise InvalidInput(f"stdin holds one table and takes no key, got {key!r}")
+    path = spool_stdin("stdin.npy")
+    with open(path, "rb") as copy:
+        head = copy.read(len(npy.MAGIC))
+        if not head:
+            raise BadFile("stdin is empty: expected vectors as .npy, or one per line as text")
+        if head != npy.MAGIC:
+            if b"\0" in head:
+                raise BadFile(f"stdin is neither .npy nor text: it begins with {head!r}")
+            copy.seek(0)
+            path = path.with_suffix(".fbin")
+            _write_numbers(lines_of(copy, "stdin"), path)
+    try:
+        return open_vectors(path)
+    except BadFile as error:
+        raise BadFile(str(error).replace(str(path), "stdin")) from error
+
+
+def spool_stdin(name: str) -> Path:
+    """Copy stdin to a temporary file called `name`, which lives as long as the command."""
+    stream = claim_stdin()
+    folder = tempfile.TemporaryDirectory(prefix="sghash-")
+    path = Path(click.get_current_context().with_resource(folder)) / name
+    with open(path, "wb") as copy:
+        shutil.copyfileobj(stream, copy, 1 << 20)
+    return path
+
+
+def lines_of(stream: BinaryIO, name: str) -> Iterator[str]:
+    """Lines of UTF-8 text with their ends; anything else is refused with its line number."""
+    number = 0
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        if len(line) > MAX_LINE_BYTES:
+            raise BadFile(f"{name}, line {number}: longer than {MAX_LINE_BYTES} bytes, not text")
+        try:
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise BadFile(f"{name}, line {number}: expected UTF-8 text, found {error}") from error
+
+
+def _write_numbers(lines: Iterator[str], path: Path) -> None:
+    """Write the numbers of each line as a row of float32."""
+    n = width = 0
+    with open(path, "wb") as copy:
+        copy.write(bytes(8))
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            row = np.asarray(numbers_of(line, number), dtype=np.float32)
+            if n and len(row) != width:
+                raise BadFile(f"stdin, line {number}: {len(row)} numbers, {width} before")
+            copy.write(row.astype("<f4").tobytes())
+            n, width = n + 1, len(row)
+        if not n:
+            raise BadFile("stdin holds empty lines only: expected one vector per line")
+        copy.seek(0)
+        copy.write(n.to_bytes(4, "little") + width.to_bytes(4, "little"))
+
+
+def numbers_of(line: str, number: int) -> list[float]:
+    """The numbers of a line: a JSON list, or numbers with blanks or commas between them."""
+    text = line.strip()
+    try:
+        if text.startswith("["):
+            values = json.loads(text)
+            if not all(type(value) in (int, float) for value in values):
+                raise ValueError("not a list of numbers")
+            return [float(value) for value in values]
+        return [float(part) for part in text.replace(",", " ").split()]
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise BadFile(
+            f"stdin, line {number}: expected numbers as in 0.1 0.2 or [0.1, 0.2], "
+            f"found {text[:40]!r}"
+        ) from error
+
+
+class Written(NamedTuple):
+    """Shape and type of the vectors that a command wrote."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+
+
+def write_rows(
+    what: str,
+    rows: VectorSource,
+    target: str,
+    *,
+    overwrite: bool,
+    dtype: DTypeLike | None = None,
+) -> Written:
+    """Write rows to a file, or as `.npy` to stdout, with a bar that says `what` is done."""
+    shape = (int(rows.shape[0]), int(rows.shape[1]))
+    if target != STDIO:
+        refuse_existing(Path(target), overwrite)
+        with row_bar(what) as bar:
+            made = sghash.convert(rows, target, dtype=dtype, overwrite=overwrite, progress=bar)
+        return Written(shape, made.dtype)
+    stream = sys.stdout.buffer
+    if stream.isatty():
+        raise InvalidInput("numbers in .npy form are not for a terminal: add > file.npy or a pipe")
+    with row_bar(what) as bar:
+        stored = write_npy(rows, stream, dtype=dtype, progress=bar)
+    stream.flush()
+    return Written(shape, stored)
+
+
+def refuse_existing(path: Path, overwrite: bool) -> None:
+    """Before any work is done: refuse to write where something is, unless told to."""
+    if path.exists() and not overwrite:
+        raise InvalidInput(f"{path} exists already: give another name or --overwrite")
