@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sghash.bits import unpack_bits
-from sghash.kernels import nibbles, rescoring
+from sghash.kernels import asymmetric, nibbles, rescoring
 from sghash.kernels.asymmetric import asymmetric_neighbors, make_terms
 
 
@@ -31,8 +31,12 @@ def every_score(codes, tables, terms):
 
 
 def check(rng, n, n_bits, n_queries, k, *, l2, masked=False):
-    codes, tables, terms = make(rng, n, n_bits, n_queries, l2=l2)
-    mask = rng.random(n) < 0.4 if masked else None
+    made = make(rng, n, n_bits, n_queries, l2=l2)
+    check_made(*made, k, mask=rng.random(n) < 0.4 if masked else None)
+
+
+def check_made(codes, tables, terms, k, *, mask=None):
+    n, masked = len(codes), mask is not None
     scores = every_score(codes, tables, terms)
     if masked:
         scores = np.where(mask, scores, np.float32(np.inf))
@@ -64,6 +68,53 @@ def test_equal_codes_come_in_the_order_of_rows(rng):
     for query in range(3):
         first = found.ids[query, 0]
         np.testing.assert_array_equal(found.ids[query], first + np.arange(20))
+
+
+@pytest.mark.parametrize("l2", [False, True])
+@pytest.mark.parametrize("n_queries", [1, 7])
+@pytest.mark.parametrize("kind", ["like the rest", "too good", "too bad", "all equal"])
+def test_a_sample_changes_nothing(kind, n_queries, l2, rng, monkeypatch):
+    monkeypatch.setattr(asymmetric, "_ENOUGH", 8)
+    monkeypatch.setattr(asymmetric, "_WORTH_A_SAMPLE", 1)
+    searched = []
+
+    def spy(*arguments, **options):
+        searched.append((len(arguments[0]), options.get("sampling", True)))
+        plain(*arguments, **options)
+
+    plain = asymmetric._search_part
+    monkeypatch.setattr(asymmetric, "_search_part", spy)
+    n, k = 6000, 20
+    codes, tables, _ = make(rng, n, 64, n_queries, l2=False)
+    stride = 256 if n_queries == 1 else 64
+    order = np.argsort(every_score(codes, tables[:1], None)[0], kind="stable")
+    if kind == "too good":
+        # The best rows of the first query stand where the sample is taken.
+        best = codes[order[: n // stride + 1]].copy()
+        codes[::stride] = best[: len(codes[::stride])]
+    elif kind == "too bad":
+        codes[::stride] = codes[order[-1]]
+    elif kind == "all equal":
+        codes[:] = codes[0]
+    terms = None
+    if l2:
+        directions = rng.standard_normal((64, 7)) / 40
+        gram = rescoring.word_gram(directions @ directions.T, 8)
+        terms = make_terms(rescoring.code_terms(codes, gram), gram)
+    check_made(codes, tables, terms, k)
+    assert any(n_rows < n for n_rows, _ in searched), "no sample was taken"
+    if kind in ("too good", "too bad"):
+        assert ((n, False) in searched) == (kind == "too good"), "searched again, or not"
+    check_made(codes, tables, terms, k, mask=rng.random(n) < 0.7)
+    check_made(codes, tables, terms, k, mask=rng.random(n) < 0.1)
+
+
+@pytest.mark.skipif(not nibbles.AVAILABLE, reason="needs the byte shuffle")
+def test_marks_are_put_in_the_order_of_rows():
+    for row in range(32):
+        vector, lane, low = row // 4, row // 2 % 2, row % 2
+        mark = np.uint64(1) << np.uint64(16 * lane + 2 * vector + low)
+        assert nibbles.rows_in_order(mark) == 1 << row
 
 
 def test_tables_and_terms_are_the_formula(rng):

@@ -4,7 +4,8 @@ A score is a sum over groups of four bits of one table entry each (and the code'
 Entries are rounded down to bytes on a scale on which the query's current k-th best score is 254,
 so a sum of bytes never exceeds the scaled score: what saturates cannot be among the best k. The
 few codes that do not saturate are scored in float32, and only that decides. So the answer is exact
-whatever the rounding, and the scale gets finer while the k-th best gets nearer.
+whatever the rounding, and the scale gets finer while the k-th best gets nearer. The best few of a
+sample of the rows tell where to begin; a query that then finds too few is searched again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.kernels import nibbles
-from sghash.kernels.asymmetric_scans import scan_blocks, scan_rows, scan_tiles, write_sorted
+from sghash.kernels.asymmetric_scans import (
+    scan_blocks,
+    scan_rows,
+    scan_tiles,
+    score_bounds,
+    set_bars,
+    write_sorted,
+)
 from sghash.kernels.compiling import announce
 from sghash.kernels.pieces import cut, run
 from sghash.neighbors import Neighbors, empty_neighbors, merge_neighbors
@@ -27,10 +35,16 @@ PIECE = 1 << 27
 FEW = 2
 # Queries whose tables and buffers stay in the cache together.
 QUERY_ROWS = 64
+# A sample of the rows is looked at first from so many neighbours in all on, and where there are so
+# many rows per neighbour and per row of the sample.
+_WORTH_A_SAMPLE = 64
+_ENOUGH = 1 << 10
 # Share of a query's range of scores by which float32 sums may err; far more than they do.
 _SLACK = 1e-5
 # From this many queries per thread on, threads share the queries; below, the rows.
 _SHARE_QUERIES = 4
+_NO_GRAM = np.empty((0, 0), dtype=np.float32)
+_NO_LEVELS = np.empty(0, dtype=np.uint8)
 
 
 class Terms(NamedTuple):
@@ -125,21 +139,49 @@ def _search_part(
     rows: tuple[int, int],
     stopped: threading.Event,
     out: Neighbors,
+    *,
+    sampling: bool = True,
 ) -> None:
     n_queries, capacity = len(tables), k + k // 2 + 16
-    gram = np.empty((0, 0), dtype=np.float32) if terms is None else terms.gram
-    levels = np.empty(0, dtype=np.uint8) if terms is None else terms.levels
+    n_groups = tables.shape[1] + (0 if terms is None else 2)
     state = _State(
         np.zeros(n_queries, dtype=np.int64),
         np.full(n_queries, np.inf, dtype=np.float32),
-        _bounds(tables, terms),
-        np.zeros((n_queries, tables.shape[1] + 2 * bool(terms), 32), dtype=np.uint8),
+        score_bounds(tables, *_span(terms), _SLACK),
+        np.zeros((n_queries, n_groups, 32), dtype=np.uint8),
         np.empty((n_queries, capacity), dtype=np.float32),
         np.empty((n_queries, capacity), dtype=np.int64),
     )
-    levelled = np.asarray([terms.least, terms.step] if terms else [0.0, 0.0])
+    stride = _stride(n_queries, k, rows, allowed) if sampling else 0
+    if stride:
+        bars = _sampled_bars(codes, tables, k, terms, allowed, rows, stopped, stride)
+        set_bars(*state, tables, 0.0 if terms is None else terms.step, bars)
+    _scan(state, codes, tables, k, terms, allowed, rows, stopped)
+    write_sorted(*state, k, out.distances, out.ids)
+    short = np.flatnonzero(state.used < k) if stride else ()
+    if len(short) and not stopped.is_set():
+        # The sample was not like the rest: search for these without it.
+        again = empty_neighbors(len(short), out.ids.shape[1], np.float32)
+        _search_part(codes, tables[short], k, terms, allowed, rows, stopped, again, sampling=False)
+        out.distances[short], out.ids[short] = again
+
+
+def _scan(
+    state: _State,
+    codes: Codes,
+    tables: Vectors,
+    k: int,
+    terms: Terms | None,
+    allowed: NDArray[np.bool_],
+    rows: tuple[int, int],
+    stopped: threading.Event,
+) -> None:
+    n_queries = len(tables)
+    gram = _NO_GRAM if terms is None else terms.gram
+    levels = _NO_LEVELS if terms is None else terms.levels
+    levelled = np.asarray([0.0, 0.0] if terms is None else [terms.least, terms.step])
     scan = scan_tiles if nibbles.AVAILABLE else scan_rows
-    if nibbles.AVAILABLE and n_queries <= FEW and codes.shape[1] == 8 and terms is None:
+    if nibbles.AVAILABLE and n_queries <= FEW and codes.shape[1] == 8:
         scan = scan_blocks
     announce(scan, "asymmetric search")
     piece = max(1 << 12, PIECE // n_queries // 4096 * 4096)
@@ -148,13 +190,49 @@ def _search_part(
             return
         last = min(first + piece, rows[1])
         scan(*state, k, codes, tables, gram, levels, levelled, allowed, first, last)
-    write_sorted(*state, k, out.distances, out.ids)
 
 
-def _bounds(tables: Vectors, terms: Terms | None) -> NDArray[np.float64]:
-    lows = tables.min(axis=2).sum(axis=1, dtype=np.float64)
-    sizes = np.abs(tables).max(axis=2).sum(axis=1, dtype=np.float64)
-    if terms is not None:
-        lows += terms.least
-        sizes += abs(terms.least) + 255 * terms.step
-    return np.stack([lows, _SLACK * sizes + 1e-30], axis=1)
+def _stride(n_queries: int, k: int, rows: tuple[int, int], allowed: NDArray[np.bool_]) -> int:
+    """One row in how many is looked at first; 0 if that is not worth while."""
+    stride = 64 if n_queries > FEW else 256
+    n = rows[1] - rows[0]
+    if n_queries * k < _WORTH_A_SAMPLE or n < _ENOUGH * max(stride, k):
+        return 0
+    if len(allowed) and np.count_nonzero(allowed[rows[0] : rows[1]]) < n // 2:
+        return 0
+    return stride
+
+
+def _sampled_bars(
+    codes: Codes,
+    tables: Vectors,
+    k: int,
+    terms: Terms | None,
+    allowed: NDArray[np.bool_],
+    rows: tuple[int, int],
+    stopped: threading.Event,
+    stride: int,
+) -> NDArray[np.float32]:
+    """What a row must score below to have a chance, by the best few of a sample of the rows."""
+    part = slice(*rows, stride)
+    # Copied as whole rows: byte by byte takes four times as long.
+    sample = np.ascontiguousarray(codes.view(f"V{codes.shape[1]}")[part]).view(np.uint8)
+    sample = sample.reshape(-1, codes.shape[1])
+    some = None if terms is None else terms._replace(levels=terms.levels[part].copy())
+    expected = k / stride
+    # Enough to be right nearly always: who finds too few is searched again.
+    n_seen = int(np.ceil(expected + 2 * np.sqrt(expected))) + 1
+    best = empty_neighbors(len(tables), n_seen, np.float32)
+    _search_part(
+        sample, tables, n_seen, some, allowed[part].copy(), (0, len(sample)), stopped, best,
+        sampling=False,
+    )  # fmt: skip
+    # Rows that tie with the last of them must pass.
+    return np.nextafter(best.distances[:, -1], np.float32(np.inf))
+
+
+def _span(terms: Terms | None) -> tuple[float, float]:
+    """The least term, and the largest size of one."""
+    if terms is None:
+        return 0.0, 0.0
+    return terms.least, abs(terms.least) + 255 * terms.step

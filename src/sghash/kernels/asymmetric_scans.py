@@ -97,11 +97,52 @@ def _round_tables(
 
 
 @compiled
-def _score(
+def score_bounds(
+    tables: NDArray[np.float32], least: float, largest: float, slack: float
+) -> NDArray[np.float64]:
+    """Per query, the least score any code could have, and by how much float32 sums may err.
+
+    Terms of codes are at least `least`, and at most `largest` in size.
+    """
+    bounds = np.empty((tables.shape[0], 2), dtype=np.float64)
+    for query in range(tables.shape[0]):
+        low, size = np.float64(least), np.float64(largest)
+        for group in range(tables.shape[1]):
+            smallest, greatest = np.float32(np.inf), np.float32(0)
+            for value in range(16):
+                entry = tables[query, group, value]
+                smallest = min(smallest, entry)
+                greatest = max(greatest, abs(entry))
+            low += np.float64(smallest)
+            size += np.float64(greatest)
+        bounds[query, 0], bounds[query, 1] = low, slack * size + 1e-30
+    return bounds
+
+
+@compiled
+def set_bars(
+    used: NDArray[np.int64],
+    bars: NDArray[np.float32],
+    bounds: NDArray[np.float64],
+    byte_tables: NDArray[np.uint8],
+    scores: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    tables: NDArray[np.float32],
+    step: float,
+    wanted: NDArray[np.float32],
+) -> None:
+    """Begin with these bars: rows that do not score below them are not wanted."""
+    for query in range(bars.shape[0]):
+        if wanted[query] < np.inf:
+            bars[query] = wanted[query]
+            _round_tables(byte_tables, tables, step, bounds, query, wanted[query])
+
+
+@compiled
+def _with_term(
+    score: np.float32,
     codes: NDArray[np.uint8],
     row: int,
-    tables: NDArray[np.float32],
-    query: int,
     gram: NDArray[np.float32],
     levels: NDArray[np.uint8],
     levelled: NDArray[np.float64],
@@ -109,10 +150,10 @@ def _score(
     bits: NDArray[np.int64],
     sums: NDArray[np.float32],
 ) -> np.float32:
-    """The score of a row, or infinity where its level already puts it beyond `bar`."""
-    score = linear_score(codes, row, tables, query)
-    if not levels.shape[0]:
-        return score
+    """The linear part of a score and the row's own term; infinity if its level is beyond `bar`.
+
+    Called only where there are terms: to pass so many arrays costs more than the linear part.
+    """
     if score + levelled[0] + levels[row] * levelled[1] > bar:
         return np.float32(np.inf)
     return score + code_term(codes, row, gram, bits, sums)
@@ -199,10 +240,12 @@ def scan_tiles(
                     marks &= marks - np.uint64(1)
                     if row >= stop or (allowed.shape[0] and not allowed[row]):
                         continue
-                    bar = bars[query] + bounds[query, 1]
-                    score = _score(
-                        codes, row, tables, query, gram, levels, levelled, bar, bits, sums
-                    )
+                    score = linear_score(codes, row, tables, query)
+                    if levels.shape[0]:
+                        bar = bars[query] + bounds[query, 1]
+                        score = _with_term(
+                            score, codes, row, gram, levels, levelled, bar, bits, sums
+                        )
                     if score < bars[query] and _offer(
                         used, bars, scores, rows, k, query, score, row
                     ):
@@ -227,21 +270,32 @@ def scan_blocks(
     first: int,
     last: int,
 ) -> None:
-    """The same for codes of eight bytes without terms, 32 at a time: for very few queries."""
+    """The same for codes of eight bytes, 32 at a time where they lie: for very few queries."""
     whole = first + (last - first) // nibbles.ROWS * nibbles.ROWS
+    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
     for query in range(tables.shape[0]):
         table = byte_tables.ctypes.data + query * byte_tables.shape[1] * 32
         for start in range(first, last, nibbles.ROWS):
             # What is left at the end is looked at row by row.
             marks = np.uint64(0xFFFFFFFF)
             if start < whole:
-                marks = nibbles.block_below(codes.ctypes.data + start * 8, table)
+                source = codes.ctypes.data + start * 8
+                if levels.shape[0]:
+                    marks = nibbles.block_below(source, table, levels.ctypes.data + start)
+                else:
+                    marks = nibbles.block_below(source, table, None)
+                if not marks:
+                    continue
+                marks = nibbles.rows_in_order(marks)
             while marks:
                 row = start + trailing_zeros(marks)
                 marks &= marks - np.uint64(1)
                 if row >= last or (allowed.shape[0] and not allowed[row]):
                     continue
                 score = linear_score(codes, row, tables, query)
+                if levels.shape[0]:
+                    bar = bars[query] + bounds[query, 1]
+                    score = _with_term(score, codes, row, gram, levels, levelled, bar, bits, sums)
                 if score < bars[query] and _offer(used, bars, scores, rows, k, query, score, row):
                     _round_tables(byte_tables, tables, levelled[1], bounds, query, bars[query])
 
@@ -270,8 +324,10 @@ def scan_rows(
         for row in range(first, last):
             if allowed.shape[0] and not allowed[row]:
                 continue
-            bar = bars[query] + bounds[query, 1]
-            score = _score(codes, row, tables, query, gram, levels, levelled, bar, bits, sums)
+            score = linear_score(codes, row, tables, query)
+            if levels.shape[0]:
+                bar = bars[query] + bounds[query, 1]
+                score = _with_term(score, codes, row, gram, levels, levelled, bar, bits, sums)
             if score < bars[query]:
                 _offer(used, bars, scores, rows, k, query, score, row)
 

@@ -44,5 +44,5 @@ def say_once(message: str, *, level: int = logging.INFO) -> None:
 
 def announce(dispatcher: Any, what: str) -> None:
     """Log, before a kernel's first call in this process, that it may have to be compiled."""
-    if not dispatcher.signatures:
+    if not dispatcher.overloads:
         say_once(f"preparing the {what} kernel (compiled at first use, cached afterwards)")

@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
+from sghash.kernels.compiling import compiled
 from sghash.kernels.lanes import ADDRESS, constant
 
 ROWS = 32
@@ -25,7 +27,8 @@ TILE_ROWS = ROWS * BLOCKS
 GROUP_BYTES = ROWS * BLOCKS
 
 _BYTES = ir.VectorType(ir.IntType(8), 32)
-_QUADS = ir.VectorType(ir.IntType(32), 8)
+_LANE = ir.VectorType(ir.IntType(8), 16)
+_WORDS = ir.VectorType(ir.IntType(16), 16)
 _I32 = ir.IntType(32)
 _SHUFFLE = "llvm.x86.avx2.pshuf.b"
 
@@ -60,73 +63,108 @@ def _pick(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_I32, len(places)), places))
 
 
-def _transpose(builder: Any, rows: list[Any]) -> list[Any]:
-    """Eight vectors of eight 32-bit lanes: lane i of vector j becomes lane j of vector i."""
-    low, high = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
-    pairs = []
-    for i in range(0, 8, 2):
-        pairs += [
-            _pick(builder, rows[i], rows[i + 1], low),
-            _pick(builder, rows[i], rows[i + 1], high),
-        ]
-    first, second = [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]
-    fours = []
-    for i in (0, 4):
-        for j in (0, 1):
-            a, b = pairs[i + j], pairs[i + j + 2]
-            fours += [_pick(builder, a, b, first), _pick(builder, a, b, second)]
-    left, right = [0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]
-    lower = [_pick(builder, fours[i], fours[i + 4], left) for i in range(4)]
-    upper = [_pick(builder, fours[i], fours[i + 4], right) for i in range(4)]
-    return [*lower, *upper]
+def _unpack(builder: Any, a: Any, b: Any, bits: int) -> tuple[Any, Any]:
+    """Units of so many bits of two vectors in turn: those of the lower half of lanes, the upper.
+
+    Everything stays in its lane of 128 bits, as in the instructions: to cross lanes costs more.
+    """
+    n = 128 // bits
+    kind = ir.VectorType(ir.IntType(bits), 2 * n)
+    a, b = builder.bitcast(a, kind), builder.bitcast(b, kind)
+    low, high = (
+        [vector + lane + unit for lane in (0, n) for unit in half for vector in (0, 2 * n)]
+        for half in (range(n // 2), range(n // 2, n))
+    )
+    return _pick(builder, a, b, low), _pick(builder, a, b, high)
 
 
-def _four_rows(builder: Any, source: Any, stride: Any, first: int) -> Any:
-    """Eight bytes of each of four rows; rows of eight bytes lie side by side (`stride` None)."""
-    if stride is None:
-        return _load(builder, source, 8 * first)
-    vector = ir.Constant(ir.VectorType(ir.IntType(64), 4), ir.Undefined)
-    for row in range(4):
-        offset = builder.mul(stride, constant(first + row))
-        word = _load(builder, builder.add(source, offset), kind=ir.IntType(64))
-        vector = builder.insert_element(vector, word, ir.Constant(_I32, row))
-    return builder.bitcast(vector, _BYTES)
+def _planes(builder: Any, pairs: list[Any]) -> list[Any]:
+    """Eight vectors with two rows of eight bytes per lane, turned: vector b holds byte b of all.
+
+    The rows of a lane stay in order: first those of the first vector.
+    """
+    together = [lane + byte + row for lane in (0, 16) for byte in range(8) for row in (0, 8)]
+    groups: list[Any] = [[_pick(builder, pair, pair, together) for pair in pairs]]
+    for bits in (16, 32, 64):
+        halves: list[Any] = []
+        for group in groups:
+            couples = zip(group[::2], group[1::2], strict=True)
+            halves += zip(*(_unpack(builder, a, b, bits) for a, b in couples), strict=True)
+        groups = halves
+    return [builder.bitcast(group[0], _BYTES) for group in groups]
 
 
-def _turned(builder: Any, source: Any, stride: Any) -> list[Any]:
-    """The 16 vectors of nibbles of eight bytes of 32 rows, high nibble of a byte first."""
-    # Byte b of row r, r < 4, from place 8 r + b to place 4 b + r.
-    gather = [8 * row + byte for byte in range(8) for row in range(4)]
-    quads = []
-    for first in range(0, 32, 4):
-        flat = _four_rows(builder, source, stride, first)
-        quads.append(builder.bitcast(_pick(builder, flat, flat, gather), _QUADS))
+def _nibbles(builder: Any, plane: Any) -> tuple[Any, Any]:
+    """The high and the low nibble of each byte."""
     four, low = ir.Constant(_BYTES, [4] * 32), ir.Constant(_BYTES, [15] * 32)
-    nibbles = []
-    for lanes in _transpose(builder, quads):
-        plane = builder.bitcast(lanes, _BYTES)
-        nibbles += [builder.lshr(plane, four), builder.and_(plane, low)]
-    return nibbles
+    return builder.lshr(plane, four), builder.and_(plane, low)
+
+
+def _row_pairs(builder: Any, source: Any, stride: Any) -> list[Any]:
+    """Eight bytes of 32 rows as `_planes` wants them; lane 0 holds rows 0 to 15, in order.
+
+    Rows of eight bytes lie side by side (`stride` None).
+    """
+    vectors = []
+    for first in range(0, 16, 2):
+        if stride is None:
+            lower, upper = (_load(builder, source, 8 * row, _LANE) for row in (first, first + 16))
+            vectors.append(_pick(builder, lower, upper, list(range(32))))
+            continue
+        vector = ir.Constant(ir.VectorType(ir.IntType(64), 4), ir.Undefined)
+        for place, row in enumerate((first, first + 1, first + 16, first + 17)):
+            offset = builder.mul(stride, constant(row))
+            word = _load(builder, builder.add(source, offset), kind=ir.IntType(64))
+            vector = builder.insert_element(vector, word, ir.Constant(_I32, place))
+        vectors.append(builder.bitcast(vector, _BYTES))
+    return vectors
 
 
 @intrinsic
-def block_below(typing_context: Any, source: Any, tables: Any) -> Any:
+def block_below(typing_context: Any, source: Any, tables: Any, levels: Any) -> Any:
     """Like `below_saturation` for 32 codes of eight bytes where they lie: a bit per code.
 
-    For a single query there is nothing to share, so nothing is stored on the way.
+    For a single query there is nothing to share, so nothing is stored on the way, and codes are
+    loaded as it is cheapest: `rows_in_order` puts the bits in order, which is rarely needed.
+    `levels` is None, or the address of a byte per code whose two nibbles select from the last
+    two tables.
     """
+    levelled = not isinstance(levels, types.NoneType)
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        source, tables = arguments
+        source, tables, levels = arguments
         shuffle, add = _function(builder, _SHUFFLE), _function(builder, "llvm.uadd.sat.v32i8")
-        total = ir.Constant(_BYTES, [0] * 32)
-        for group, nibble in enumerate(_turned(builder, source, None)):
-            chosen = builder.call(shuffle, [_load(builder, tables, 32 * group), nibble])
-            total = builder.call(add, [total, chosen])
+        planes = _planes(builder, [_load(builder, source, 32 * i) for i in range(8)])
+        if levelled:
+            words = builder.bitcast(_load(builder, levels), _WORDS)
+            words = _pick(builder, words, words, [*range(0, 16, 2), *range(1, 16, 2)])
+            planes.append(builder.bitcast(words, _BYTES))
+        # Two sums, so that one need not wait for the other.
+        sums = [ir.Constant(_BYTES, [0] * 32)] * 2
+        for i, plane in enumerate(planes):
+            for j, nibble in enumerate(_nibbles(builder, plane)):
+                table = _load(builder, tables, 32 * (2 * i + j))
+                chosen = builder.call(shuffle, [table, nibble])
+                sums[j] = builder.call(add, [sums[j], chosen])
+        total = builder.call(add, sums)
         near = builder.icmp_unsigned("!=", total, ir.Constant(_BYTES, [255] * 32))
         return builder.zext(builder.bitcast(near, _I32), ir.IntType(64))
 
-    return types.uint64(ADDRESS, ADDRESS), emit
+    kind = ADDRESS if levelled else types.none
+    return types.uint64(ADDRESS, ADDRESS, kind), emit
+
+
+@compiled
+def rows_in_order(marks: np.uint64) -> np.uint64:
+    """Bits of `block_below` so that bit i is code i: a vector has two codes in each of its lanes.
+
+    Bits 2 v and 2 v + 1 are codes 4 v and 4 v + 1, bits 16 + 2 v and so on codes 4 v + 2 and so on.
+    """
+    pairs = (marks & np.uint64(0xFFFF)) | (marks & np.uint64(0xFFFF0000)) << np.uint64(16)
+    pairs = (pairs | pairs << np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
+    pairs = (pairs | pairs << np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    pairs = (pairs | pairs << np.uint64(2)) & np.uint64(0x3333333333333333)
+    return (pairs | pairs >> np.uint64(30)) & np.uint64(0xFFFFFFFF)
 
 
 @intrinsic
@@ -139,9 +177,11 @@ def turn_block(typing_context: Any, source: Any, stride: Any, target: Any) -> An
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         source, stride, target = arguments
-        turned = _turned(builder, source, None if side_by_side else stride)
-        for group, nibble in enumerate(turned):
-            builder.store(nibble, _at(builder, target, group * GROUP_BYTES), align=1)
+        pairs = _row_pairs(builder, source, None if side_by_side else stride)
+        for byte, plane in enumerate(_planes(builder, pairs)):
+            for half, nibble in enumerate(_nibbles(builder, plane)):
+                place = _at(builder, target, (2 * byte + half) * GROUP_BYTES)
+                builder.store(nibble, place, align=1)
         return context.get_dummy_value()
 
     kind = types.none if side_by_side else ADDRESS
