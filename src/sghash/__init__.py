@@ -88,6 +88,9 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
     from sghash.models.product_quantizer import (
         ProductQuantizer as ProductQuantizer,
     )
+    from sghash.models.scale_invariant import (
+        ScaleInvariantSGH as ScaleInvariantSGH,
+    )
     from sghash.models.sgh import (
         SGH as SGH,
     )
@@ -138,6 +141,7 @@ _HOMES = {
     "REFERENCE_MODELS": "sghash.models",
     "RangeNeighbors": "sghash.neighbors",
     "SGH": "sghash.models.sgh",
+    "ScaleInvariantSGH": "sghash.models.scale_invariant",
     "SghashError": "sghash.errors",
     "SignHashing": "sghash.models.sign_hashing",
     "SpectralHashing": "sghash.models.spectral_hashing",

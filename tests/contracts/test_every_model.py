@@ -24,10 +24,11 @@ QUICK: dict[str, dict[str, Any]] = {
     "BinaryAutoencoder": {"n_iterations": 4},
     "KMeansHashing": {"n_iterations": 6},
     "SGH": {"n_steps": 300},
+    "ScaleInvariantSGH": {"n_steps": 150},
     "SphericalHashing": {"n_iterations": 20},
 }
 # Models whose codes can be turned back into vectors.
-DECODERS = {"BinaryAutoencoder", "ITQ", "KMeansHashing", "SGH"}
+DECODERS = {"BinaryAutoencoder", "ITQ", "KMeansHashing", "SGH", "ScaleInvariantSGH"}
 WIDTH = 6
 NAMES = sorted(MODELS)
 

@@ -17,6 +17,7 @@ MODELS: dict[str, str] = {
     "LSH": "sghash.models.lsh",
     "PCAHashing": "sghash.models.pca_hashing",
     "SGH": "sghash.models.sgh",
+    "ScaleInvariantSGH": "sghash.models.scale_invariant",
     "SignHashing": "sghash.models.sign_hashing",
     "SpectralHashing": "sghash.models.spectral_hashing",
     "SphericalHashing": "sghash.models.spherical_hashing",
