@@ -8,7 +8,7 @@ import click
 
 import sghash
 from sghash.cli.completing import DataSetName, ModelName
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option, shortened, show
 from sghash.cli.inputs import (
     load_named,
     open_rows,
@@ -90,6 +90,8 @@ def command(
     """
     if (vectors is None) == (dataset is None):
         raise InvalidInput("give either a file of vectors or --dataset")
+    if rows is not None and rows.exists() and not rows.is_file():
+        raise InvalidInput(f"{rows} is not a file: give --rows a file, or a name for a new one")
     data = (
         load_named(dataset)
         if dataset is not None
@@ -134,4 +136,5 @@ def _tell(progress: RunProgress) -> None:
     if progress.done == progress.total:
         return
     left = "" if progress.seconds_left is None else f", about {progress.seconds_left:.0f} s left"
-    click.echo(f"[{progress.done + 1}/{progress.total}] {progress.following}{left}", err=True)
+    text = f"[{progress.done + 1}/{progress.total}] {progress.following}{left}"
+    click.echo(shortened(text), err=True)

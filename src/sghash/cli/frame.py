@@ -128,13 +128,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.exceptions.Abort, KeyboardInterrupt):
         _stop("interrupted", 130)
     except click.ClickException as error:
+        error.message = shortened(printable(error.message, keep="\n\t"))
         error.show(sys.stderr)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # Whoever read our output has gone: leave quietly, as other filters do.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except (SghashError, OSError, MemoryError, RecursionError) as error:
+    except (SghashError, OSError, MemoryError, RecursionError, UnicodeError) as error:
         _log.info("this is where it failed", exc_info=error)
         _stop(_sentence(error), 1)
     except Exception as error:
@@ -162,6 +163,8 @@ def _sentence(error: BaseException) -> str:
         return "there is not enough memory for this: use fewer vectors, or a file read by blocks"
     if isinstance(error, RecursionError):
         return "an argument is nested too deeply: write it in a simpler way"
+    if isinstance(error, UnicodeError) and not isinstance(error, SghashError):
+        return f"an argument is no text in UTF-8, or not of the kind expected here ({error})"
     if isinstance(error, SghashError):
         text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         for python, option in _OPTIONS.items():
@@ -174,14 +177,19 @@ def _sentence(error: BaseException) -> str:
 
 def _stop(message: str, code: int) -> None:
     """Say one line, however strange or long the names in it are, and end."""
-    text = printable(message)
-    if len(text) > MAX_SENTENCE:
-        half = MAX_SENTENCE // 2
-        text = f"{text[:half]} ... {text[-half:]}"
-    click.echo(f"sghash: {text}", err=True)
+    click.echo(f"sghash: {shortened(printable(message))}", err=True)
     sys.exit(code)
 
 
-def printable(text: str) -> str:
+def shortened(text: str) -> str:
+    """The text without its middle, if it is longer than anybody would read."""
+    if len(text) <= MAX_SENTENCE:
+        return text
+    return f"{text[: MAX_SENTENCE // 2]} ... {text[-MAX_SENTENCE // 2 :]}"
+
+
+def printable(text: str, *, keep: str = "") -> str:
     """The text with control characters, which could confuse a terminal, written out."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )

@@ -1,0 +1,68 @@
+"""The command line in this process, and a folder with a file of every kind."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import sghash
+from sghash.cli import main
+
+
+class Outcome(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+    raw: bytes
+
+    @property
+    def facts(self) -> Any:
+        return json.loads(self.stdout)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Run `sghash ARGUMENTS` with `stdin` bytes: the entry point, without the imports each time."""
+
+    def call(*arguments, stdin=b"", cwd=None):
+        if cwd is not None:
+            monkeypatch.chdir(cwd)
+        streams = [io.TextIOWrapper(io.BytesIO(data), "utf-8") for data in (stdin, b"", b"")]
+        for name, stream in zip(("stdin", "stdout", "stderr"), streams, strict=True):
+            monkeypatch.setattr(sys, name, stream)
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        for stream in streams[1:]:
+            stream.flush()
+        out, err = (stream.buffer.getvalue() for stream in streams[1:])
+        return Outcome(stop.value.code, out.decode(errors="replace"), err.decode(), out)
+
+    return call
+
+
+@pytest.fixture
+def vectors(rng):
+    return rng.standard_normal((60, 6)).astype(np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path, vectors):
+    """vectors.npy, codes.npy, model, index, kept (a collection of 50 rows), ids.txt, year.csv."""
+    np.save(tmp_path / "vectors.npy", vectors)
+    model = sghash.ITQ(n_bits=16, n_iterations=3, random_state=0).fit(vectors)
+    model.save(tmp_path / "model")
+    codes = model.encode(vectors)
+    np.save(tmp_path / "codes.npy", codes)
+    index = sghash.HammingIndex(n_bits=16)
+    index.add(codes)
+    index.save(tmp_path / "index")
+    with sghash.Collection.create(tmp_path / "kept", model, keep_vectors="float32") as kept:
+        kept.add(vectors[:50], metadata={"year": list(range(2000, 2050))})
+    (tmp_path / "ids.txt").write_text("".join(f"{100 + row}\n" for row in range(60)))
+    (tmp_path / "year.csv").write_text("year\n" + "".join(f"{row}\n" for row in range(60)))
+    return tmp_path
