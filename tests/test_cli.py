@@ -98,14 +98,6 @@ def test_info_about_something_else_is_one_sentence(run, content, tmp_path):
     assert out.stderr.startswith("sghash: ") and len(out.stderr.strip().splitlines()) == 1
 
 
-def test_demo_prints_a_table_on_stdout_and_progress_on_stderr(run):
-    out = run("demo")
-    assert out.returncode == 0 and "recall10@10" in out.stdout and "fitting" in out.stderr
-    rows = json.loads(run("demo", "--json", "--seed", 1).stdout)["rows"]
-    by_bits = {(row["model"], row["n_bits"]): row["recall10_at_10"] for row in rows}
-    assert by_bits["LSH", 64] > by_bits["LSH", 16] > 0.05
-
-
 def test_a_reader_that_goes_away_is_no_traceback():
     process = subprocess.run(
         f"{sys.executable} -m sghash info | true", shell=True, capture_output=True, text=True

@@ -32,6 +32,7 @@ METHODS: dict[str, MethodStyle] = {
     "SGH": MethodStyle("#d55e00", "o", "-"),
     "SGH.paper": MethodStyle("#a87900", "D", "--"),
     "SGH.authors_script": MethodStyle("#9c6b3c", "X", ":"),
+    "ScaleInvariantSGH": MethodStyle("#c25a45", "o", "--"),
     "ITQ": MethodStyle("#0072b2", "s", "-"),
     "SignHashing": MethodStyle("#7a7f87", "v", "-."),
     "LSH": MethodStyle("#009e73", "^", "--"),

@@ -1,34 +1,83 @@
-"""`sghash demo`: the main job on built-in data, in a few seconds."""
+"""`sghash demo`: what this is, in a minute, on built-in data."""
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import click
 
-from sghash.cli.frame import json_option, show
-from sghash.demo import run_digits
-from sghash.evaluation.tables import format_table
+from sghash.cli.frame import examples, json_option, show
+from sghash.cli.inputs import path_type, seed_option
+from sghash.demo import DEMO_SETS, Terminal, load_set, story_text, tell, write_page
 
 
-@click.command("demo", epilog="Example:\n\n  sghash demo --json")
-@click.option("--seed", default=0, show_default=True, help="Seed of everything random.")
+@click.command("demo", epilog=examples("sghash demo", "sghash demo --data glove --output words"))
+@click.option(
+    "--data",
+    type=click.Choice(list(DEMO_SETS)),
+    default="digits",
+    show_default=True,
+    help="What to show it on; all but the digits are looked for in the folder SGHASH_DATA.",
+)
+@click.option(
+    "--output",
+    type=path_type,
+    default=Path("sghash-demo"),
+    show_default=True,
+    help="Folder for the report and the collection.",
+)
+@seed_option
 @json_option
-def command(seed: int, as_json: bool) -> None:
-    """Fit, encode and search scikit-learn's handwritten digits, and print what came out."""
-    result = run_digits(seed=seed, say=lambda text: click.echo(text, err=True))
-    rows = [
-        (
-            row["model"],
-            str(row["n_bits"]),
-            str(row["bytes"]),
-            f"{row['recall10_at_10']:.3f}",
-            f"{row['recall10_at_50']:.3f}",
-            f"{row['fit_seconds']:.2f}",
-        )
-        for row in result["rows"]
+def command(data: str, output: Path, seed: int, as_json: bool) -> None:
+    """Fit three models, search and redraw what they encoded, and write a report about it."""
+    say = _Voice()
+    say("loading")
+    material = load_set(data)
+    story = tell(material, output, seed=seed, say=say)
+    say("drawing the report")
+    steps = _steps(output, data)
+    hint = write_page(story, output / "report.html", next_steps=steps)
+    say.end()
+    facts = {**story.facts(), "report": str(output / "report.html")}
+    text = f"{story_text(story, _terminal())}\n\n{_ending(facts['report'], steps, hint)}"
+    show(facts, text, as_json=as_json)
+
+
+class _Voice:
+    """What is being done, on stderr: one line that changes, or plain lines for a log."""
+
+    def __init__(self) -> None:
+        self.changes = sys.stderr.isatty()
+
+    def __call__(self, text: str) -> None:
+        start = "\r\x1b[K" if self.changes else ""
+        click.echo(f"{start}{text} ...", err=True, nl=not self.changes)
+
+    def end(self) -> None:
+        """Wipe the line."""
+        if self.changes:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+
+def _terminal() -> Terminal:
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return Terminal(sys.stdout.encoding or "ascii", sys.stdout.isatty() and not plain)
+
+
+def _steps(folder: Path, data: str) -> list[str]:
+    other = "glove" if data == "digits" else "digits"
+    return [
+        f"sghash search {folder}/collection {folder}/queries.npy --k 5",
+        f"sghash demo --data {other}",
+        "sghash evaluate your-vectors.npy",
     ]
-    headings = ("model", "bits", "bytes/vector", "recall10@10", "recall10@50", "fit s")
-    text = (
-        f"\n{result['n']} digits of {result['dimensions']} pixels, {result['queries']} queries, "
-        "Hamming ranking against exact Euclidean neighbours\n\n" + format_table(headings, rows)
-    )
-    show(result, text, as_json=as_json)
+
+
+def _ending(report: str, steps: list[str], hint: str) -> str:
+    lines = [f"  report  {report}"]
+    if hint:
+        lines.append(f"          without figures: {hint}")
+    lines += ["", *(f"  {'next' if step is steps[0] else '':6}  {step}" for step in steps)]
+    return "\n".join(lines)

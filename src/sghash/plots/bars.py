@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sghash.colours import INK, series_styles
+from sghash.colours import INK, PAPER, series_styles
 from sghash.errors import InvalidInput
 from sghash.plots.canvas import WIDE, canvas, set_scale
 from sghash.plots.curves import add_legend
 
 _GROUP_WIDTH = 0.82
+# Bars have no lines: a second variant of one method is hatched instead.
+_HATCHES = {"-": None, "--": "//", "-.": "..", ":": "xx"}
 
 
 def bars(
@@ -39,9 +41,9 @@ def bars(
     with canvas(size) as figure:
         axes = figure.add_subplot()
         width = _GROUP_WIDTH / len(values)
-        for place, (name, style) in enumerate(
-            zip(values, series_styles(list(values)), strict=True)
-        ):
+        styles = series_styles(list(values))
+        colours = [style.colour for style in styles]
+        for place, (name, style) in enumerate(zip(values, styles, strict=True)):
             offset = (place + 0.5) * width - _GROUP_WIDTH / 2
             known = [g for g, value in enumerate(values[name]) if value is not None]
             spread = None
@@ -52,6 +54,9 @@ def bars(
                 [values[name][g] for g in known],
                 width=width * 0.92,
                 color=style.colour,
+                hatch=_HATCHES[style.line] if style.colour in colours[:place] else None,
+                edgecolor=PAPER,
+                linewidth=0,
                 yerr=spread,
                 ecolor=INK,
                 error_kw={"elinewidth": 1, "capsize": 2},

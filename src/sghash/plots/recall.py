@@ -10,7 +10,7 @@ from sghash.colours import series_styles
 from sghash.errors import InvalidInput
 from sghash.evaluation.specs import format_model
 from sghash.evaluation.summary import summarize
-from sghash.plots.canvas import canvas
+from sghash.plots.canvas import HALF, canvas
 from sghash.plots.curves import Series, add_legend, check_series, decorate, draw_lines
 
 
@@ -19,6 +19,7 @@ def recall_curves(
     *,
     n_bits: int | Sequence[int] | None = None,
     kind: str = "recall",
+    k: int | None = None,
     title: str = "",
 ) -> Any:
     """Draw recall against the number of retrieved rows, with 95 % bands over seeds; a Figure.
@@ -32,6 +33,8 @@ def recall_curves(
         Lengths to draw, a panel each; None draws all there are.
     kind : str
         "recall", "expected_recall" or "precision".
+    k : int or None
+        The K of finished series, for the label; rows know it.
     title : str
         Above the whole.
     """
@@ -46,7 +49,7 @@ def recall_curves(
     curves = {length: check_series(panels[length]) for length in lengths}
     names = list(dict.fromkeys(curve.name for length in lengths for curve in curves[length]))
     styles = dict(zip(names, series_styles(names), strict=True))
-    with canvas((max(4.6, 3.0 * len(lengths) + 0.6), 3.5)) as figure:
+    with canvas((max(HALF[0], 3.0 * len(lengths) + 0.6), 3.4)) as figure:
         panel_axes = figure.subplots(1, len(lengths), sharey=True, squeeze=False)[0]
         for axes, length in zip(panel_axes, lengths, strict=True):
             drawn = curves[length]
@@ -54,7 +57,7 @@ def recall_curves(
             decorate(
                 axes, "N retrieved", "", f"{length} bits", "log", "linear", (None, None), (0, 1)
             )
-        panel_axes[0].set_ylabel(_label(rows, kind))
+        panel_axes[0].set_ylabel(_label(kind, rows[0]["k"] if not isinstance(rows, Mapping) else k))
         widest = max(panel_axes, key=lambda axes: len(axes.lines))
         add_legend(figure, widest, len(names))
         if title:
@@ -90,8 +93,6 @@ def _panels(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[int, list[Seri
     return panels
 
 
-def _label(rows: Any, kind: str) -> str:
-    word = kind.replace("_", " ")
-    if isinstance(rows, Mapping):
-        return f"{word} @N"
-    return f"{word.replace('recall', 'Recall').replace('precision', 'Precision')}{rows[0]['k']}@N"
+def _label(kind: str, k: int | None) -> str:
+    word = kind.replace("_", " ").replace("recall", "Recall").replace("precision", "Precision")
+    return f"{word}{'K' if k is None else k}@N"

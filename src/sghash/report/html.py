@@ -10,7 +10,7 @@ from sghash.colours import method_style
 from sghash.errors import InvalidInput
 from sghash.report.look import STYLE
 from sghash.report.numbers import is_number
-from sghash.report.pictures import inline_html
+from sghash.report.pictures import inline_html, is_wide
 from sghash.report.pieces import Code, Definition, Figure, Piece, Section, Table, Text, Verdict
 
 # From this many sections on, a page lists them on top.
@@ -87,7 +87,10 @@ def _figure(figure: Figure, first: int) -> str:
         inline_html(picture, alt=alt, number=number)
         for number, picture in enumerate(figure.pictures, first)
     ]
-    row = "\n".join(f'<div class="picture">{picture}</div>' for picture in shown)
+    kinds = ["picture wide" if is_wide(one) else "picture" for one in figure.pictures]
+    row = "\n".join(
+        f'<div class="{kind}">{one}</div>' for kind, one in zip(kinds, shown, strict=True)
+    )
     caption = f"<figcaption>{_words(figure.caption)}</figcaption>" if figure.caption else ""
     return f'<figure><div class="pictures">{row}</div>{caption}</figure>'
 
@@ -101,9 +104,9 @@ def _table(table: Table) -> str:
     def line(cells: Sequence[str], tag: str) -> str:
         shown = []
         for column, cell in enumerate(cells):
-            kind = ' class="number"' if right[column] else ""
             swatch = _swatch(cell) if tag == "td" and column == 0 else ""
-            shown.append(f"<{tag}{kind}>{swatch}{_words(cell)}</{tag}>")
+            kind = "number" if right[column] else "method" if swatch else "words"
+            shown.append(f'<{tag} class="{kind}">{swatch}{_words(cell)}</{tag}>')
         return f"<tr>{''.join(shown)}</tr>"
 
     caption = f"<caption>{_words(table.caption)}</caption>" if table.caption else ""

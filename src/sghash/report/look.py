@@ -78,7 +78,11 @@ dd {{ margin: .1rem 0 0; color: var(--faint); max-width: 44rem; }}
   border: 1px solid currentColor; border-radius: 1em; padding: .05em .6em; margin-right: .4em;
   font-size: .82em; white-space: nowrap;
 }}
+.method {{ white-space: nowrap; }}
 @media (max-width: 40rem) {{
+  /* A wide figure keeps a readable size and scrolls in its own frame. */
+  .wide {{ overflow-x: auto; }}
+  .wide svg, .wide img {{ max-width: none; width: 38rem; }}
   main {{ padding: 1.5rem 1rem 3rem; }}
   h1 {{ font-size: 1.6rem; }}
   th, td {{ padding-right: .9rem; }}

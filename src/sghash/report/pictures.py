@@ -9,9 +9,11 @@ from typing import Any
 
 from sghash.colours import FAINT, GRID, INK, PAPER
 from sghash.errors import InvalidInput
+from sghash.optional import require
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _THEMED = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)", PAPER: "var(--paper)"}
+_WIDE_POINTS = 450
 _ACTIVE = re.compile(r"<script|<foreignObject|\son\w+\s*=|javascript:", re.IGNORECASE)
 _OUTSIDE = re.compile(
     r"(?:href|src)\s*=\s*[\"'](?!#|data:)|url\(\s*[\"']?(?!#|data:)", re.IGNORECASE
@@ -22,10 +24,10 @@ def picture_bytes(figure: Any) -> bytes:
     """SVG of a Matplotlib figure (anything with `savefig`), or the bytes of an SVG or PNG."""
     if hasattr(figure, "savefig"):
         buffer = BytesIO()
-        # No date: the same figure gives the same bytes.
-        figure.savefig(
-            buffer, format="svg", metadata={"Date": None, "Creator": None}, transparent=True
-        )
+        nothing = {"Date": None, "Creator": None}
+        # No date and names by content: the same figure gives the same bytes.
+        with require("matplotlib", extra="plots").rc_context({"svg.hashsalt": "sghash"}):
+            figure.savefig(buffer, format="svg", metadata=nothing, transparent=True)
         return buffer.getvalue()
     if isinstance(figure, bytes) and (figure.startswith(_PNG) or b"<svg" in figure[:1000]):
         return figure
@@ -38,6 +40,12 @@ def picture_bytes(figure: Any) -> bytes:
 def is_png(picture: bytes) -> bool:
     """Whether `picture_bytes` are a PNG; else they are an SVG."""
     return picture.startswith(_PNG)
+
+
+def is_wide(picture: bytes) -> bool:
+    """Whether a drawing is too wide for a phone, unless it were shrunk beyond reading."""
+    width = re.search(rb'<svg\b[^>]*?\bwidth="([\d.]+)pt"', picture)
+    return width is not None and float(width[1]) > _WIDE_POINTS
 
 
 def inline_html(picture: bytes, *, alt: str, number: int) -> str:

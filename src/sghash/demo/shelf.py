@@ -1,0 +1,106 @@
+"""The demonstration's folder: a collection made anew, searched, and read back from the disk."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sghash.collection import Collection
+from sghash.demo.sets import Material
+from sghash.errors import StorageError
+from sghash.files import storage_errors, write_atomically
+from sghash.neighbors import Neighbors
+
+# Says that the folder is ours: what it holds may be replaced by the next demonstration.
+_MARK = "made-by-sghash-demo.txt"
+#: Neighbours to show, and to find for the recall of the decoder's scores.
+SHOWN, DEEPEST = 5, 1000
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A collection on disk and what a search in it found.
+
+    Attributes
+    ----------
+    scored : Neighbors
+        Of every query, by the decoder's scores.
+    n_bytes : int
+        Bytes of one code.
+    bytes_on_disk : int
+        All files of the collection, the model's too.
+    """
+
+    folder: Path
+    scored: Neighbors
+    n_bytes: int
+    add_seconds: float
+    open_seconds: float
+    search_seconds: float
+    bytes_on_disk: int
+
+    def names(self, material: Material, query: int) -> list[str]:
+        """What the nearest rows of a query are called, nearest first."""
+        return names_of(material, self.scored.ids[query, :SHOWN].tolist())
+
+
+def names_of(material: Material, rows: list[int]) -> list[str]:
+    """Text or label of rows of the base; their numbers where they have neither."""
+    texts, labels = material.data.base_texts, material.data.base_labels
+    if texts is not None:
+        return [texts[row] for row in rows]
+    return [str(row if labels is None else labels[row]) for row in rows]
+
+
+def prepare(folder: Path) -> None:
+    """Make `folder`, or empty it of what an earlier demonstration left."""
+    if folder.exists():
+        if not folder.is_dir() or (any(folder.iterdir()) and not (folder / _MARK).is_file()):
+            raise StorageError(
+                f"{folder} exists and was not made by a demonstration: choose another with --output"
+            )
+        shutil.rmtree(folder / "collection", ignore_errors=True)
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _MARK).write_text("Made by `sghash demo`, which may replace it.\n")
+
+
+def keep(material: Material, model: Any, folder: Path) -> Shelf:
+    """Make a collection in `folder`, add every vector, open it again, search it.
+
+    The queries lie beside it, for whoever wants to repeat the search.
+    """
+    write_atomically(
+        folder / "queries.npy", lambda stream: np.save(stream, material.queries, allow_pickle=False)
+    )
+    path = folder / "collection"
+    columns = _columns(material)
+    clock = time.perf_counter()
+    with Collection.create(path, model, metric=material.data.metric) as collection:
+        collection.add(material.base, metadata=columns)
+    added = time.perf_counter() - clock
+    clock = time.perf_counter()
+    collection = Collection.open(path)
+    opened = time.perf_counter() - clock
+    depth = min(DEEPEST, len(material.base))
+    # The first call compiles; the second asks for as many as people do.
+    scored = collection.search(material.queries, k=depth, rerank="decoder", shortlist="all")
+    clock = time.perf_counter()
+    collection.search(material.queries, k=10, rerank="decoder", shortlist="all")
+    searched = time.perf_counter() - clock
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return Shelf(path, scored, -(-model.n_bits // 8), added, opened, searched, size)
+
+
+def _columns(material: Material) -> dict[str, Any] | None:
+    n = len(material.base)
+    if material.data.base_texts is not None:
+        return {material.set.unit: list(material.data.base_texts[:n])}
+    if material.data.base_labels is not None:
+        return {"label": [int(label) for label in material.data.base_labels[:n]]}
+    return None

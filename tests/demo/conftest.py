@@ -1,0 +1,26 @@
+"""One demonstration for all tests that look at it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from sghash.demo import load_set, tell, write_page
+
+
+class Told(NamedTuple):
+    story: object
+    folder: object
+    said: list
+    hint: str
+
+
+@pytest.fixture(scope="session")
+def told(tmp_path_factory):
+    """The demonstration on the digits, with its report."""
+    folder = tmp_path_factory.mktemp("a demo") / "out"
+    said: list = []
+    story = tell(load_set("digits"), folder, seed=0, say=said.append)
+    hint = write_page(story, folder / "report.html", next_steps=["sghash info"])
+    return Told(story, folder, said, hint)

@@ -1,0 +1,144 @@
+"""The demonstration: true numbers, a folder that can be used, one page, and clear refusals."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from sghash import Collection
+from sghash.cli import main
+from sghash.demo import DEMO_SETS, Terminal, load_set, story_text, write_page
+from sghash.demo.shelf import prepare
+from sghash.errors import MissingData, StorageError
+from sghash.evaluation.metrics import recall
+from sghash.kernels import exact_neighbors
+from sghash.kernels.reference import hamming_neighbors as slow_neighbors
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main([str(argument) for argument in arguments])
+        return stop.value.code, *capsys.readouterr()
+
+    return call
+
+
+def test_the_table_holds_what_a_slow_search_finds(told):
+    story = told.story
+    material = story.material
+    truth = exact_neighbors(material.base, material.queries, 10, metric="l2").ids
+    for (name, n_bits), model in story.models.items():
+        row = next(r for r in story.rows if (r.model, r.n_bits) == (name, n_bits))
+        codes, query_codes = model.encode(material.base), model.encode(material.queries)
+        found = slow_neighbors(codes, query_codes, 50, n_bits=n_bits)
+        assert row.recall10_at_10 == pytest.approx(recall(truth, found.ids, k=10, n=10))
+        assert row.recall10_at_50 == pytest.approx(recall(truth, found.ids, k=10, n=50))
+        assert row.bytes == n_bits // 8
+    by_name = {(row.model, row.n_bits): row.recall10_at_10 for row in story.rows}
+    assert by_name["SGH, decoder", 64] > by_name["SGH", 64] > by_name["SGH", 16] > 0.2
+    assert by_name["SGH", 64] > by_name["SignHashing", 64]
+
+
+def test_the_collection_is_left_and_answers_the_same(told):
+    story = told.story
+    with Collection.open(told.folder / "collection") as collection:
+        queries = np.load(told.folder / "queries.npy")
+        found = collection.search(queries, k=5, rerank="decoder", shortlist="all")
+        assert np.array_equal(found.ids, story.shelf.scored.ids[:, :5])
+        labels = collection.get(found.ids[0]).metadata["label"]
+    assert [str(label) for label in labels] == story.shelf.names(story.material, 0)
+
+
+def test_the_text_shows_pictures_codes_and_neighbours(told):
+    text = story_text(told.story, Terminal("utf-8"))
+    assert all(len(line) <= 84 for line in text.splitlines())
+    for part in ("recall10@10", "SGH, decoder", "SignHashing", "██", "SGH draws", "9 → "):
+        assert part in text, part
+    assert "\x1b" not in text
+    assert story_text(told.story, Terminal("ascii")).isascii()
+
+
+def test_a_code_on_screen_is_the_code(told):
+    story = told.story
+    row = story.material.shown[2]
+    drawn = Terminal("utf-8").bits(story.bits([row])[0])
+    bits = [cell == "██" for line in drawn for cell in re.findall("..", line)]
+    expected = np.unpackbits(story.model().encode(story.material.queries[[row]]))
+    assert np.array_equal(bits, expected[:64].astype(bool))
+
+
+def test_the_report_has_every_part(told):
+    document = (told.folder / "report.html").read_text(encoding="utf-8")
+    assert told.hint == ""
+    for part in ("How many true neighbours", "What 64 bits still know", "Templates",
+                 "How it learned", "What each bit is worth", "A collection in a folder",
+                 "sghash info"):  # fmt: skip
+        assert part in document, part
+    assert document.count("<svg") == 8
+    assert len(document) < 1_000_000
+
+
+def test_without_the_extra_the_tables_still_come(told, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    hint = write_page(told.story, tmp_path / "report.html")
+    document = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "sghash[plots]" in hint and hint.count(".") <= 1
+    assert "<table" in document and "sghash[plots]" in document and "<svg" not in document
+
+
+def test_the_command_prints_results_and_says_what_it_does(run, tmp_path, monkeypatch, told):
+    monkeypatch.chdir(tmp_path)
+    drawn: list = []
+    monkeypatch.setattr("sghash.cli.demo.tell", lambda *_, say, **__: say("fitting") or told.story)
+    monkeypatch.setattr("sghash.cli.demo.write_page", lambda *args, **_: drawn.append(args) or "")
+    code, out, err = run("demo")
+    assert code == 0 and "fitting ..." in err and "recall10@10" in out and "\x1b" not in out + err
+    assert "report  sghash-demo" in out and "next    sghash search" in out
+    code, out, err = run("demo", "--json", "--output", "elsewhere")
+    facts = json.loads(out)
+    assert {row["model"] for row in facts["rows"]} == {"SGH", "SGH, decoder", "ITQ", "SignHashing"}
+    reports = [str(path) for story, path in drawn if story is told.story]
+    assert len(reports) == 2 and facts["report"] == reports[1] and "elsewhere" in reports[1]
+
+
+def test_a_folder_of_somebody_else_is_left_alone(run, tmp_path):
+    (tmp_path / "mine.txt").write_text("precious")
+    code, out, err = run("demo", "--output", tmp_path)
+    assert code == 1 and out == "" and "choose another with --output" in err
+    assert (tmp_path / "mine.txt").read_text() == "precious"
+    with pytest.raises(StorageError):
+        prepare(tmp_path / "mine.txt")
+
+
+def test_the_second_time_replaces_the_first(tmp_path):
+    folder = tmp_path / "deep" / "out"
+    prepare(folder)
+    (folder / "collection").mkdir()
+    (folder / "collection" / "old").write_text("x")
+    prepare(folder)
+    assert not (folder / "collection").exists()
+
+
+@pytest.mark.parametrize("name", [name for name in DEMO_SETS if name != "digits"])
+def test_data_that_is_not_here_is_one_sentence(run, name, monkeypatch, tmp_path):
+    monkeypatch.setenv("SGHASH_DATA", str(tmp_path))
+    monkeypatch.setenv("SGHASH_CACHE", str(tmp_path))
+    code, out, err = run("demo", "--data", name, "--output", tmp_path / "out")
+    last = err.strip().splitlines()[-1]
+    assert code == 1 and out == "" and "SGHASH_DATA" in last
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(MissingData):
+        load_set(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "part"), [("glove", "budapest → prague"), ("mnist", "SGH draws")])
+def test_real_sets_show_their_neighbours(run, data_folder, tmp_path, name, part):
+    code, out, _ = run("demo", "--data", name, "--output", tmp_path / "out")
+    assert code == 0 and part in out

@@ -1,0 +1,169 @@
+"""Figures show the numbers they were given, in the colours of the table, and nothing else."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from sghash import plots
+from sghash.errors import InvalidInput, MissingExtra
+from sghash.evaluation.summary import estimate
+
+matplotlib = pytest.importorskip("matplotlib")
+
+
+def rows(seeds=(0, 1, 2)):
+    """Result rows of two models and two lengths, as far as curves need them."""
+    return [
+        {
+            "dataset": "toy", "checksum": "c", "metric": "l2", "model": model, "asked": {},
+            "n_bits": n_bits, "k": 10, "seed": seed,
+            "values": {
+                f"{kind}10@{n}": min(1.0, n_bits / 100 + n / 2000 + seed / 50)
+                for kind in ("recall", "precision", "expected_recall")
+                for n in (10, 100, 1000)
+            },
+        }
+        for model in ("SGH", "ITQ") for n_bits in (16, 32) for seed in seeds
+    ]  # fmt: skip
+
+
+def test_lines_draws_what_it_is_given():
+    x, y = [1, 10, 100], [0.1, 0.5, 0.9]
+    figure = plots.lines(
+        [("SGH", x, y, [0, 0.4, 0.8], [0.2, 0.6, 1.0]), plots.Series("ITQ", x, [0.2, 0.3, 0.4])],
+        x_label="N",
+        y_label="recall",
+        x_scale="log",
+        y_range=(0, 1),
+        title="a title",
+    )
+    (axes,) = figure.axes
+    sgh, itq = axes.lines
+    assert sgh.get_xdata().tolist() == x and sgh.get_ydata().tolist() == y
+    assert (sgh.get_color(), sgh.get_marker(), sgh.get_linestyle()) == plots.method_style("SGH")
+    assert itq.get_color() == plots.method_style("ITQ").colour
+    assert len(axes.collections) == 1 and axes.get_xscale() == "log" and axes.get_ylim() == (0, 1)
+    assert axes.get_xlabel() == "N" and axes.get_title(loc="left") == "a title"
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["SGH", "ITQ"]
+
+
+@pytest.mark.parametrize(
+    "series",
+    [[], [("SGH", [1], [1, 2])], [("SGH", [], [])], [("SGH", [1], [1], [0], None)],
+     [("SGH", [1, 2], [1, 2], [0], [1])]],
+)  # fmt: skip
+def test_lines_refuses_what_cannot_be_drawn(series):
+    with pytest.raises(InvalidInput):
+        plots.lines(series, x_label="x", y_label="y")
+
+
+def test_lines_refuses_an_unknown_scale():
+    with pytest.raises(InvalidInput, match="x_scale"):
+        plots.lines([("SGH", [1], [1])], x_label="x", y_label="y", x_scale="cubic")
+
+
+def test_recall_curves_are_means_over_seeds_with_their_interval():
+    figure = plots.recall_curves(rows())
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["16 bits", "32 bits"]
+    line, band = figure.axes[0].lines[0], figure.axes[0].collections[0]
+    expected = estimate([0.16 + 10 / 2000 + seed / 50 for seed in range(3)])
+    assert line.get_xdata().tolist() == [10, 100, 1000]
+    assert line.get_ydata()[0] == pytest.approx(expected.mean)
+    corners = band.get_paths()[0].vertices
+    assert corners[corners[:, 0] == 10, 1].max() == pytest.approx(
+        expected.mean + expected.half_width
+    )
+    assert figure.axes[0].get_ylabel() == "Recall10@N"
+
+
+def test_recall_curves_of_one_seed_have_no_band_and_of_one_length_one_panel():
+    figure = plots.recall_curves(rows(seeds=(0,)), n_bits=32, kind="precision")
+    (axes,) = figure.axes
+    assert len(axes.collections) == 0 and axes.get_ylabel() == "Precision10@N"
+
+
+def test_recall_curves_takes_finished_series():
+    figure = plots.recall_curves({64: [("SGH", [1, 10], [0.2, 0.4])]}, k=1)
+    assert figure.axes[0].lines[0].get_ydata().tolist() == [0.2, 0.4]
+    assert figure.axes[0].get_ylabel() == "Recall1@N"
+
+
+def test_recall_curves_refuses_mixed_sets_and_missing_lengths():
+    mixed = rows()
+    mixed[0]["dataset"] = "other"
+    with pytest.raises(InvalidInput, match="one data set"):
+        plots.recall_curves(mixed)
+    with pytest.raises(InvalidInput, match="lengths there are"):
+        plots.recall_curves(rows(), n_bits=[16, 128])
+    with pytest.raises(InvalidInput):
+        plots.recall_curves([])
+
+
+def test_bars_leave_gaps_and_tell_variants_apart():
+    figure = plots.bars(
+        ["8", "16"],
+        {"SGH": [1, 2], "SGH, sharpened": [3, None]},
+        half_widths={"SGH": [0.1, None]},
+        y_label="seconds",
+    )
+    first, second = (c for c in figure.axes[0].containers if len(c) and hasattr(c[0], "get_height"))
+    assert [bar.get_height() for bar in first] == [1, 2]
+    assert [bar.get_height() for bar in second] == [3]
+    assert first[0].get_facecolor() == second[0].get_facecolor()
+    assert first[0].get_hatch() != second[0].get_hatch()
+    with pytest.raises(InvalidInput, match="one per group"):
+        plots.bars(["8"], {"SGH": [1, 2]}, y_label="s")
+    with pytest.raises(InvalidInput):
+        plots.bars([], {}, y_label="s")
+
+
+def test_images_draws_every_picture_once(rng):
+    grid = [[rng.random((4, 6)), None], [rng.random((4, 6, 3)), rng.random((2, 2))]]
+    figure = plots.images(grid, titles=["a", "b"], row_titles=["first", "second"], title="t")
+    shown = figure.axes[0].images
+    assert len(shown) == 3
+    assert np.array_equal(shown[0].get_array(), grid[0][0])
+    texts = [text.get_text() for text in (*figure.axes[0].texts, *figure.texts)]
+    assert texts == ["a", "b", "first", "second", "t"]
+
+
+def test_signed_images_have_zero_in_the_middle(rng):
+    picture = rng.standard_normal((5, 5)) + 3
+    (shown,) = plots.images([[picture]], signed=True).axes[0].images
+    low, high = shown.get_clim()
+    assert low == -high and high == pytest.approx(np.abs(picture).max())
+
+
+@pytest.mark.parametrize("grid", [[], [[]], [[np.zeros(4)]], [[np.zeros((2, 2, 4))]]])
+def test_images_refuses_what_is_no_picture(grid):
+    with pytest.raises(InvalidInput):
+        plots.images(grid)
+    with pytest.raises(InvalidInput, match="titles"):
+        plots.images([[np.zeros((2, 2))]], titles=["a", "b"])
+
+
+def test_bit_report_shows_shares_and_correlations(rng):
+    shares = rng.random(16)
+    figure = plots.bit_report(shares, correlations=np.eye(16))
+    assert [bar.get_height() for bar in figure.axes[0].patches] == pytest.approx(shares.tolist())
+    assert len(plots.bit_report(shares).axes) == 1
+    with pytest.raises(InvalidInput):
+        plots.bit_report([0.5, 1.5])
+    with pytest.raises(InvalidInput, match="shape"):
+        plots.bit_report(shares, correlations=np.eye(3))
+
+
+def test_settings_of_others_stay_as_they_are():
+    before = dict(matplotlib.rcParams)
+    plots.lines([("SGH", [1, 2], [1, 2])], x_label="x", y_label="y")
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_without_the_extra_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(MissingExtra, match=r"sghash\[plots\]"):
+        plots.lines([("SGH", [1], [1])], x_label="x", y_label="y")
