@@ -10,6 +10,7 @@ from sghash.cli.fitting import Choice, build, fit, model_options
 from sghash.cli.frame import examples, json_option, show
 from sghash.cli.inputs import open_rows, overwrite_option, path_type, rows_options, rows_type
 from sghash.cli.streams import refuse_existing
+from sghash.errors import InvalidInput
 
 
 @click.command(
@@ -46,6 +47,8 @@ def command(
     """
     refuse_existing(model_folder, overwrite)
     model = build(Choice(spec, n_bits, metric, options, seed))
+    if metric is not None and not hasattr(model, "metric"):
+        raise InvalidInput(f"{type(model).__name__} takes no account of a metric: leave it out")
     rows = open_rows(vectors, key=key, start=start, stop=stop)
     seconds = fit(model, rows)
     model.save(model_folder, overwrite=overwrite)

@@ -64,7 +64,7 @@ def build(choice: Choice) -> Any:
     if "n_bits" in options or "callback" in options:
         raise InvalidInput("the length is given by --bits, and a callback is not for a shell")
     model = build_model(Run(name, choice.n_bits, choice.seed, options), choice.metric or "l2")
-    if choice.metric is not None and getattr(model, "metric", "l2") != choice.metric:
+    if choice.metric is not None and getattr(model, "metric", choice.metric) != choice.metric:
         raise InvalidInput(f"--metric {choice.metric} contradicts the model's own option metric")
     return model
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import logging
 import os
@@ -128,8 +129,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.exceptions.Abort, KeyboardInterrupt):
         _stop("interrupted", 130)
     except click.ClickException as error:
-        error.message = shortened(printable(error.message, keep="\n\t"))
-        error.show(sys.stderr)
+        usage = io.StringIO()
+        error.show(usage)
+        for line in usage.getvalue().splitlines():
+            click.echo(shortened(printable(line, keep="\t")), err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # Whoever read our output has gone: leave quietly, as other filters do.

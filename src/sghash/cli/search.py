@@ -133,9 +133,9 @@ def _answers(opened: Collection, found: Neighbors, start: int) -> Iterator[dict[
     for first in range(0, len(found.ids), BLOCK_QUERIES):
         ids = found.ids[first : first + BLOCK_QUERIES]
         distances = found.distances[first : first + BLOCK_QUERIES]
-        known = np.unique(ids[ids != PADDING_ID])
-        records = opened.get(known)
-        place = {id_: row for row, id_ in enumerate(known.tolist())}
+        known = np.unique(ids[ids != PADDING_ID]).tolist()
+        place = {id_: row for row, id_ in enumerate(known)}
+        records = opened.get(known) if known else None
         for query, (own, far) in enumerate(zip(ids.tolist(), distances.tolist(), strict=True)):
             neighbors = [
                 {
@@ -147,7 +147,7 @@ def _answers(opened: Collection, found: Neighbors, start: int) -> Iterator[dict[
                     },
                 }
                 for id_, distance in zip(own, far, strict=True)
-                if id_ != PADDING_ID
+                if records is not None and id_ != PADDING_ID
             ]
             yield {"query": start + first + query, "neighbors": neighbors}
 

@@ -97,7 +97,8 @@ def _write_numbers(lines: Iterator[str], path: Path) -> None:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
-            row = np.asarray(numbers_of(line, number), dtype=np.float32)
+            with np.errstate(over="ignore"):  # what overflows is refused as infinite, as in a file
+                row = np.asarray(numbers_of(line, number), dtype=np.float32)
             if n and len(row) != width:
                 raise BadFile(f"stdin, line {number}: {len(row)} numbers, {width} before")
             copy.write(row.astype("<f4").tobytes())

@@ -92,6 +92,8 @@ def _parts(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> l
     if not Path(path).is_dir():
         return [Path(path)]
     parts = sorted(p for p in Path(path).iterdir() if any(p.name.endswith(e) for e in READERS))
+    if not parts:
+        raise MissingData(f"the folder {path} holds no files of vectors: check the path")
     if len({format_of(part) for part in parts}) != 1:
         raise InvalidInput(
             f"the folder {path} must hold vector files of one format, it has "
