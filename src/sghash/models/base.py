@@ -137,8 +137,8 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         return X
 
     def _checked(self, block: NDArray[Any]) -> Vectors:
-        # What overflows float32 is refused as infinite.
-        with refusals(), np.errstate(over="ignore"):
+        # What overflows float32 is refused as infinite; sums may overflow both ways, to NaN.
+        with refusals(), np.errstate(over="ignore", invalid="ignore"):
             return check_array(block, dtype=np.float32, order="C", estimator=self)
 
     def _report(self, step: int, total: int, **values: float) -> None:

@@ -228,7 +228,7 @@ def test_other_wrong_input_is_refused(clusters: np.ndarray) -> None:
         ({"metric": "l1"}, "metric must be one of"),
         ({"init": "zeros"}, "init must be one of"),
         ({"optimizer": "lbfgs"}, "optimizer must be one of"),
-        ({"schedule": "cosine"}, "schedule must be one of"),
+        ({"schedule": "linear"}, "schedule must be one of"),
         ({"learning_rate": 0.0}, "learning_rate must be finite and above 0"),
         ({"learning_rate": "fast"}, "learning_rate must be a number"),
         ({"batch_size": 0}, "batch_size must be at least 1"),

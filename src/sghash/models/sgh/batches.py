@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sghash.blocks import VectorSource, read_rows
 from sghash.errors import InvalidInput
-from sghash.models.sgh.scaling import Scaling
+from sghash.models.sgh.scaling import Units
 from sghash.validation import Ids, Vectors
 
 SAMPLING = ("passes", "uniform")
@@ -36,7 +36,7 @@ class Batches(Protocol):
     n_rows: int
     batch_size: int
 
-    def draw(self, scaling: Scaling, rng: np.random.Generator) -> Batch:
+    def draw(self, scaling: Units, rng: np.random.Generator) -> Batch:
         """Return the next batch; its memory may be used again by the next draw."""
         ...
 
@@ -57,7 +57,7 @@ class ArrayBatches:
         self._next = 0
         self._room = np.empty((self.batch_size, vectors.shape[1]), dtype=np.float32)
 
-    def draw(self, scaling: Scaling, rng: np.random.Generator) -> Batch:
+    def draw(self, scaling: Units, rng: np.random.Generator) -> Batch:
         """Return the next batch; its memory is used again by the next draw."""
         rows = self._draw_rows(rng)
         scaling.gather(self.vectors, rows, self._room)
@@ -97,7 +97,7 @@ class SourceBatches:
         self._pool = np.empty((0, source.shape[1]), dtype=np.float32)
         self._pool_rows: Ids = np.empty(0, dtype=np.int64)
 
-    def draw(self, scaling: Scaling, rng: np.random.Generator) -> Batch:
+    def draw(self, scaling: Units, rng: np.random.Generator) -> Batch:
         """Return the next batch."""
         while len(self._pool) < self.batch_size:
             self._refill(rng)

@@ -30,13 +30,25 @@ class SGH(GenerativeHasher):
     ----------
     n_bits : int
         Code length; may exceed the width of the vectors.
-    gradient : {"approximate", "distributional", "exact", "straight-through"}
-        How the encoder's gradient is estimated; see `sghash.models.sgh.gradients`.
+    metric : {"l2", "ip", "cosine"}
+        What `query_tables` scores, and by what neighbours are near. "cosine" also brings every
+        vector to unit length first (a zero vector stays zero): the model is one of directions.
+    goal : {"balanced", "hamming", "reconstruction"}
+        What the codes are for. "hamming" weighs a ranking loss more: the nearest other vector of
+        a batch shall have the nearest code. "reconstruction" is the description length alone,
+        best for `decode` and asymmetric search. "balanced" has a little of the ranking loss.
+    neighbors : int
+        Find so many neighbours of each vector within a sample before training, and let pairs of
+        them have near codes: the best recall by Hamming distance, for a longer training. 0 is off.
+    pair_loss : {"softmax", "bernoulli"}
+        Loss of a pair; see `sghash.models.sgh.ranking`.
+    pair_weight : float or None
+        Weight of the ranking loss; None chooses by the goal and the number of bits.
+    gradient : {"approximate", "distributional", "exact", "straight-through"} or None
+        How the encoder's gradient is estimated; see `sghash.models.sgh.gradients`. None is "exact"
+        beside a ranking loss, which compares the codes without a draw, and else "approximate".
     coding : {"signed", "binary"}
         Whether the decoder sees a bit as -1/+1 or as 0/1.
-    metric : {"l2", "ip", "cosine"}
-        What `query_tables` scores. "cosine" also brings every vector to unit length first (a zero
-        vector stays zero), so that the model is one of directions.
     kl_weight : float or (float, float)
         Weight of the divergence in the objective, or its first and its last value, with a line
         between over three quarters of the steps. The paper has 1.
@@ -48,15 +60,17 @@ class SGH(GenerativeHasher):
         What a gradient does to the parameters.
     learning_rate : float
         First learning rate, for vectors of mean variance one (see `standardize`).
-    schedule : {"step", "sqrt", "constant"} or None
-        How the rate falls: times `decay` every `decay_every` steps, as 1 / sqrt(t), or not at all.
-        None is "step" for Adam and "sqrt" for SGD.
+    schedule : {"step", "sqrt", "constant", "cosine"} or None
+        How the rate falls: times `decay` every `decay_every` steps, as 1 / sqrt(t), not at all, or
+        as half a cosine to zero. None is "cosine" beside a ranking loss, else "step" for Adam and
+        "sqrt" for SGD.
     decay, decay_every : float, int or None
         Factor and interval of "step"; None is half of the budget.
     batch_size : int
-        Vectors per step.
+        Vectors per step; with `neighbors`, pairs per step beside half as many single vectors.
     n_steps : int or None
-        Budget in steps; None is 500 and 45 more per bit, at most 4000.
+        Budget in steps; None is 500 and 25 more per bit, at most 2000 (1500 with `neighbors`, and
+        for the description length alone 500 and 45 more per bit, at most 4000).
     n_passes : float or None
         Budget in passes over the vectors instead.
     sampling : {"passes", "uniform"}
@@ -121,9 +135,13 @@ class SGH(GenerativeHasher):
         self,
         *,
         n_bits: int = 64,
-        gradient: str = "approximate",
-        coding: str = "signed",
         metric: str = "l2",
+        goal: str = "balanced",
+        neighbors: int = 0,
+        pair_loss: str = "softmax",
+        pair_weight: float | None = None,
+        gradient: str | None = None,
+        coding: str = "signed",
         kl_weight: float | tuple[float, float] = (1.0, 0.0),
         noise: str | float = "learned",
         init: str = "itq",
@@ -150,6 +168,8 @@ class SGH(GenerativeHasher):
         callback: Callback | None = None,
     ) -> None:
         self.n_bits, self.gradient, self.coding, self.metric = n_bits, gradient, coding, metric
+        self.goal, self.neighbors = goal, neighbors
+        self.pair_loss, self.pair_weight = pair_loss, pair_weight
         self.kl_weight, self.noise, self.init = kl_weight, noise, init
         self.optimizer, self.learning_rate, self.schedule = optimizer, learning_rate, schedule
         self.decay, self.decay_every = decay, decay_every
@@ -202,12 +222,15 @@ class SGH(GenerativeHasher):
     def partial_fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Go on learning from one more piece of vectors (n, d): one pass over it.
 
-        The first call starts from its piece. The schedules run with the steps taken in all and
-        stay at their end beyond `n_steps`, so pieces may keep coming for ever; `n_steps` at about
-        the number of vectors to come over `batch_size` makes the most of a single pass. A bounded
-        sample of all pieces is kept for `refit` (never saved).
+        Pieces are learned from by the description length alone, whatever the goal: neighbours are
+        not to be found in them. The first call starts from its piece. The schedules run with the
+        steps taken in all and stay at their end beyond `n_steps`, so pieces may keep coming for
+        ever; `n_steps` at about the number of vectors to come over `batch_size` makes the most of
+        a single pass. A bounded sample of all pieces is kept for `refit` (never saved).
         """
         check_options(self)
+        if self.neighbors:
+            raise InvalidInput("partial_fit finds no neighbours in pieces: use neighbors=0, or fit")
         with self._unchanged_on_failure():
             is_first = not self.__sklearn_is_fitted__()
             vectors = self._training_vectors(X, reset=is_first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +15,18 @@ from sghash.models.sgh.encoder import code_moments, divergence, sigmoid
 from sghash.models.sgh.generative import GaussianDecoder, code_values
 from sghash.models.sgh.least_squares import LeastSquares
 from sghash.models.sgh.optimizer import iterate_probabilities, make_optimizer
-from sghash.models.sgh.options import budget_of, make_schedule, make_terms
+from sghash.models.sgh.options import (
+    budget_of,
+    gradient_of,
+    is_ranked,
+    make_schedule,
+    make_terms,
+    pair_weight,
+)
 from sghash.models.sgh.parameters import Parameters
-from sghash.models.sgh.scaling import Scaling
+from sghash.models.sgh.principal import SPREAD, PrincipalScaling
+from sghash.models.sgh.ranking import PairBatches, Ranking, find_neighbors
+from sghash.models.sgh.scaling import Scaling, Units
 from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, make_start
 from sghash.models.sgh.step import GaussianStep, effective_weights
 from sghash.models.sgh.terms import Terms
@@ -27,6 +37,11 @@ if TYPE_CHECKING:
     from sghash.models.sgh.estimator import SGH
 
 WATCHED_ROWS = 1000
+# Beside a ranking loss: rows that are trained on, of which the first are searched for neighbours.
+RANKED_ROWS = 100_000
+RANKED_BYTES = 1 << 28
+AXES_ROWS = 50_000
+ANCHORS = 30_000
 REFIT_ROWS = 65_536
 REFIT_BYTES = 1 << 28
 REFIT_BLOCK = 8192
@@ -46,17 +61,9 @@ def fit(model: SGH, vectors: Any) -> Trainer:
     batches, apart = make_batches(
         vectors, batch_size=model.batch_size, sampling=model.sampling, held_out=held_out, rng=rng
     )
-    n_steps = budget_of(model, batches.n_rows / batches.batch_size)
-    sample = batches.take(START_ROWS, rng)
-    trainer = begin(model, sample, n_steps, rng)
-    keep = None
-    if model.iterate != "last":
-        chances = iterate_probabilities(trainer.schedule.rates(), model.iterate, model.smoothness)
-        keep = int(rng.choice(n_steps, p=chances))
-    watched = sample if apart is None else apart.take(WATCHED_ROWS, rng)
-    run(model, trainer, batches, watched, n_steps, keep=keep)
-    if trainer.kept is not None:
-        trainer.parameters.flat[:] = trainer.kept.flat
+    ranked = is_ranked(model) and batches.n_rows > 1
+    n_steps = budget_of(model, batches.n_rows / batches.batch_size, ranked=ranked)
+    trainer = (train_ranked if ranked else train)(model, batches, apart, n_steps, rng)
     final = trainer.parameters
     if model.refit:
         width = final["decoder_bias"].size
@@ -64,6 +71,67 @@ def fit(model: SGH, vectors: Any) -> Trainer:
         final = trainer.refitted = refit(model, trainer, batches.take(n_rows, rng))
     publish(model, trainer, final)
     return trainer
+
+
+def train(
+    model: SGH, batches: Batches, apart: Batches | None, n_steps: int, rng: np.random.Generator
+) -> Trainer:
+    """Take `n_steps` steps from the chosen start; reports are measured on `apart`, if given."""
+    sample = batches.take(START_ROWS, rng)
+    trainer = begin(model, sample, n_steps, rng)
+    watched = sample if apart is None else apart.take(WATCHED_ROWS, rng)
+    run(model, trainer, batches, watched, n_steps, keep=kept_step(model, trainer, n_steps, rng))
+    return trainer
+
+
+def kept_step(model: SGH, trainer: Trainer, n_steps: int, rng: np.random.Generator) -> int | None:
+    """Return the step whose parameters are the result, if not the last."""
+    if model.iterate == "last":
+        return None
+    chances = iterate_probabilities(trainer.schedule.rates(), model.iterate, model.smoothness)
+    return int(rng.choice(n_steps, p=chances))
+
+
+def train_ranked(
+    model: SGH, batches: Batches, apart: Batches | None, n_steps: int, rng: np.random.Generator
+) -> Trainer:
+    """Train beside a ranking loss, in principal coordinates of a sample; return it lifted."""
+    n_rows = min(RANKED_ROWS, max(START_ROWS, RANKED_BYTES // (4 * model.n_features_in_)))
+    rows = batches.take(n_rows, rng)
+    rows = rows[rng.permutation(len(rows))]
+    watched = rows if apart is None else apart.take(WATCHED_ROWS, rng)
+    outer = Scaling.of(
+        rows[:START_ROWS], cosine=model.metric == "cosine", standardize=model.standardize
+    )
+    units = PrincipalScaling.of(rows[:AXES_ROWS], outer, model.n_bits, rng)
+    vectors = units.apply(rows)
+    pairs = make_pairs(model, vectors, units.mean)
+    ranking = Ranking(
+        n_bits=model.n_bits,
+        weight=pair_weight(model),
+        pair_loss=model.pair_loss,
+        n_pairs=pairs.n_pairs,
+        metric=model.metric,
+        mean=units.mean,
+    )
+    start = make_start(
+        model.init, vectors[:START_ROWS], model.n_bits, coding=model.coding, rng=rng,
+        logit_spread=SPREAD,
+    )  # fmt: skip
+    inner = _trainer(model, start._asdict(), units, n_steps, rng, ranking)
+    run(model, inner, pairs, watched, n_steps, keep=kept_step(model, inner, n_steps, rng))
+    trainer = _trainer(model, units.lift(inner.parameters), outer, n_steps, rng)
+    trainer.history, trainer.n_done = inner.history, inner.n_done
+    return trainer
+
+
+def make_pairs(model: SGH, vectors: Vectors, mean: Vectors) -> PairBatches:
+    """Return batches with pairs of neighbours, or without where the batch itself shall tell."""
+    size = min(model.batch_size, len(vectors))
+    if not model.neighbors:
+        return PairBatches(vectors, np.empty((0, 1), np.int64), n_plain=size, n_pairs=0)
+    found = find_neighbors(vectors[:ANCHORS], model.neighbors, model.metric, mean)
+    return PairBatches(vectors, found, n_plain=size // 2, n_pairs=size)
 
 
 def partial_fit(model: SGH, vectors: Any, *, is_first: bool) -> Trainer:
@@ -141,9 +209,16 @@ def resume(model: SGH, sample: Vectors, rng: np.random.Generator) -> Trainer:
 
 
 def _trainer(
-    model: SGH, arrays: dict[str, Any], scaling: Scaling, n_steps: int, rng: np.random.Generator
+    model: SGH,
+    start: Mapping[str, Any],
+    scaling: Units,
+    n_steps: int,
+    rng: np.random.Generator,
+    ranking: Ranking | None = None,
 ) -> Trainer:
-    terms = Terms(make_terms(model.terms), scaling)
+    arrays = dict(start)
+    ranked = ranking is not None
+    terms = Terms([*make_terms(model.terms), *([ranking] if ranking else [])], scaling)
     learn_noise = model.noise == "learned"
     if not learn_noise:
         arrays["log_noise"] = np.log(float(model.noise) / scaling.unit**2)
@@ -151,10 +226,13 @@ def _trainer(
     return Trainer(
         parameters,
         step=GaussianStep(
-            estimator=model.gradient, coding=model.coding, learn_noise=learn_noise, terms=terms
+            estimator=gradient_of(model, ranked=ranked),
+            coding=model.coding,
+            learn_noise=learn_noise,
+            terms=terms,
         ),
         optimizer=make_optimizer(model.optimizer, parameters.flat.size),
-        schedule=make_schedule(model, n_steps),
+        schedule=make_schedule(model, n_steps, ranked=ranked),
         scaling=scaling,
         rng=rng,
     )
@@ -171,11 +249,12 @@ def run(
 ) -> None:
     """Train, with reports to the history and the callback measured on `watched` vectors."""
     history: dict[str, list[float]] = trainer.history
-    scaled = trainer.scaling.apply(watched[:WATCHED_ROWS])
+    outer, lift = trainer.scaling.outer, trainer.scaling.lift
+    scaled = outer.apply(watched[:WATCHED_ROWS])
     total = trainer.n_done + n_steps
 
     def measured(parameters: Parameters) -> dict[str, float]:
-        return measure(parameters, scaled, model.coding, trainer.scaling.unit)
+        return measure(lift(parameters), scaled, model.coding, outer.unit)
 
     def report(step: int, values: dict[str, float]) -> None:
         for name, value in {"step": float(step), **values}.items():
@@ -183,9 +262,7 @@ def run(
         model._report(step, total, **values)
 
     nothing = float(np.square(scaled - scaled.mean(axis=0)).sum(axis=1).mean())
-    worst = max(
-        nothing * trainer.scaling.unit**2, measured(trainer.parameters)["reconstruction_error"]
-    )
+    worst = max(nothing * outer.unit**2, measured(trainer.parameters)["reconstruction_error"])
     trainer.run(
         batches,
         n_steps,
@@ -196,6 +273,8 @@ def run(
         patience=Patience(model.patience, model.tol, model.n_bits) if model.patience else None,
         keep=keep,
     )
+    if trainer.kept is not None:
+        trainer.parameters.flat[:] = trainer.kept.flat
 
 
 def measure(parameters: Parameters, scaled: Vectors, coding: str, unit: float) -> dict[str, float]:
@@ -269,7 +348,7 @@ def refit(
 
 def publish(model: SGH, trainer: Trainer, parameters: Parameters) -> None:
     """Set the learned attributes, in units of the caller's vectors."""
-    scaling = trainer.scaling
+    scaling = trainer.scaling.outer
     decoder = decoder_of(parameters)
     unit, shift = scaling.unit, scaling.shift.astype(np.float64)
     weights = parameters["encoder_weights"].astype(np.float64) / unit

@@ -13,7 +13,7 @@ from sghash.errors import InvalidInput
 from sghash.validation import Vectors
 
 OPTIMIZERS = ("adam", "sgd")
-SCHEDULES = ("step", "sqrt", "constant")
+SCHEDULES = ("step", "sqrt", "constant", "cosine")
 ITERATES = ("last", "theorem1", "theorem2")
 
 
@@ -81,6 +81,9 @@ class Schedule:
             return self.learning_rate
         if self.kind == "sqrt":
             return self.learning_rate / float(np.sqrt(step + 1))
+        if self.kind == "cosine":
+            done = min(step, self.n_steps - 1) / self.n_steps
+            return self.learning_rate * 0.5 * (1 + float(np.cos(np.pi * done)))
         n_decays = min(step, self.n_steps - 1) // self.decay_every
         return self.learning_rate * float(self.decay**n_decays)
 

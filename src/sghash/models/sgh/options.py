@@ -12,16 +12,26 @@ from sghash.models.sgh.batches import SAMPLING
 from sghash.models.sgh.generative import CODINGS
 from sghash.models.sgh.gradients import ESTIMATORS
 from sghash.models.sgh.optimizer import ITERATES, OPTIMIZERS, SCHEDULES, Schedule
+from sghash.models.sgh.ranking import (
+    BATCH_WEIGHT_BITS,
+    BATCH_WEIGHTS,
+    PAIR_LOSSES,
+    PAIR_WEIGHT_BITS,
+)
 from sghash.models.sgh.start import STARTS
 from sghash.models.sgh.terms import TERMS, Term
 from sghash.validation import check_choice, check_n_bits
 
 #: Most steps that are taken unasked.
 MAX_STEPS = 4000
+#: Steps beside a ranking loss: at most with the nearest vectors of the batch; with neighbours.
+MAX_RANKED_STEPS, NEIGHBOR_STEPS = 2000, 1500
 METRICS = ("l2", "ip", "cosine")
+GOALS = tuple(BATCH_WEIGHT_BITS)
 
 #: The paper's Algorithm 1 with the constants it states; the number of steps is the script's.
 PAPER: dict[str, Any] = {
+    "goal": "reconstruction",
     "gradient": "approximate",
     "coding": "binary",
     "kl_weight": 1.0,
@@ -36,6 +46,7 @@ PAPER: dict[str, Any] = {
 }
 #: What the authors' released script does; its loss is a sum over the batch, ours a mean.
 AUTHORS_SCRIPT: dict[str, Any] = {
+    "goal": "reconstruction",
     "gradient": "straight-through",
     "coding": "binary",
     "kl_weight": 0.0,
@@ -66,9 +77,10 @@ FREE_OPTIONS = (
 )
 
 _CHOICES = {
-    "gradient": ESTIMATORS,
     "coding": CODINGS,
     "metric": METRICS,
+    "goal": GOALS,
+    "pair_loss": tuple(PAIR_LOSSES),
     "init": STARTS,
     "optimizer": OPTIMIZERS,
     "sampling": SAMPLING,
@@ -93,12 +105,20 @@ def check_options(model: Any) -> None:
         _check_number(getattr(model, name), name, above=0.0)
     if model.n_passes is not None:
         _check_number(model.n_passes, "n_passes", above=0.0)
+    if model.pair_weight is not None:
+        _check_number(model.pair_weight, "pair_weight", above=0.0)
+    if model.neighbors:
+        _check_count(model.neighbors, "neighbors")
+    if model.gradient is not None:
+        check_choice(model.gradient, ESTIMATORS, name="gradient")
     if model.schedule is not None:
         check_choice(model.schedule, SCHEDULES, name="schedule")
     if model.noise != "learned":
         _check_number(model.noise, "noise", above=0.0)
     if model.decoder_scale not in (None, "variance"):
         raise InvalidInput(f"decoder_scale must be None or 'variance', got {model.decoder_scale!r}")
+    if model.decoder_scale is not None and is_ranked(model):
+        raise InvalidInput("decoder_scale is for goal='reconstruction' without neighbors")
     if model.patience is not None and not 0 < model.validation_fraction < 1:
         raise InvalidInput(
             f"validation_fraction must lie between 0 and 1, got {model.validation_fraction!r}"
@@ -142,18 +162,41 @@ def make_terms(option: Mapping[str, float] | Sequence[Term]) -> list[Term]:
     ]
 
 
-def budget_of(model: Any, steps_per_pass: float | None = None) -> int:
+def is_ranked(model: Any) -> bool:
+    """Whether a ranking loss stands beside the description length."""
+    return bool(model.neighbors) or model.goal != "reconstruction"
+
+
+def gradient_of(model: Any, *, ranked: bool) -> str:
+    """Return the estimator: the exact one beside a ranking loss, which needs no draws."""
+    return model.gradient or ("exact" if ranked else "approximate")
+
+
+def pair_weight(model: Any) -> float:
+    """Return the weight of the ranking loss."""
+    if model.pair_weight is not None:
+        return float(model.pair_weight)
+    if model.neighbors:
+        return PAIR_WEIGHT_BITS / float(model.n_bits)
+    return float(np.clip(BATCH_WEIGHT_BITS[model.goal] / model.n_bits, *BATCH_WEIGHTS))
+
+
+def budget_of(model: Any, steps_per_pass: float | None = None, *, ranked: bool = False) -> int:
     """Return the number of steps that the options ask for; longer codes need more of them."""
     if model.n_passes is not None and steps_per_pass is not None:
         return max(1, round(model.n_passes * steps_per_pass))
     if model.n_steps is not None:
         return int(model.n_steps)
-    return min(MAX_STEPS, 500 + 45 * int(model.n_bits))
+    n_bits = int(model.n_bits)
+    if not ranked:
+        return min(MAX_STEPS, 500 + 45 * n_bits)
+    return NEIGHBOR_STEPS if model.neighbors else min(MAX_RANKED_STEPS, 500 + 25 * n_bits)
 
 
-def make_schedule(model: Any, n_steps: int) -> Schedule:
+def make_schedule(model: Any, n_steps: int, *, ranked: bool) -> Schedule:
     """Return the learning rates and divergence weights of a training of `n_steps`."""
-    kind = model.schedule or ("sqrt" if model.optimizer == "sgd" else "step")
+    falling = "cosine" if ranked else "step"
+    kind = model.schedule or ("sqrt" if model.optimizer == "sgd" else falling)
     every = model.decay_every or max(1, -(-n_steps // 2))
     weight = kl_weights(model.kl_weight)
     return Schedule(n_steps, kind, model.learning_rate, model.decay, every, weight)

@@ -6,15 +6,42 @@ be given back in the caller's units exactly.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.models.sgh.parameters import Parameters
 from sghash.validation import Ids, Vectors
 
 # Types that float32 holds exactly: arrays of them are trained on as they are stored.
 STORED = [np.float32, np.uint8, np.int8, np.uint16, np.int16, np.float16]
+
+
+class Units(Protocol):
+    """Units that a trainer works in."""
+
+    @property
+    def unit(self) -> float:
+        """Length of one unit in the caller's."""
+        ...
+
+    @property
+    def outer(self) -> Scaling:
+        """The units that `lift` leads to: the caller's columns, shifted and scaled."""
+        ...
+
+    def apply(self, vectors: Vectors) -> Vectors:
+        """Bring raw float32 vectors (n, d) into these units."""
+        ...
+
+    def gather(self, vectors: NDArray[Any], rows: Ids, out: Vectors) -> None:
+        """Fill `out` with the chosen `rows` in these units."""
+        ...
+
+    def lift(self, parameters: Parameters) -> Parameters:
+        """Return the parameters in the units of `outer`."""
+        ...
 
 
 class Scaling(NamedTuple):
@@ -36,6 +63,15 @@ class Scaling(NamedTuple):
         # Constant data has no scale of its own.
         unit = float(np.sqrt(variance)) or 1.0
         return cls(mean.astype(np.float32), unit, cosine)
+
+    @property
+    def outer(self) -> Scaling:
+        """Itself."""
+        return self
+
+    def lift(self, parameters: Parameters) -> Parameters:
+        """Return the parameters as they are."""
+        return parameters
 
     def apply(self, vectors: Vectors) -> Vectors:
         """Bring raw float32 vectors (n, d) into the trainer's units."""

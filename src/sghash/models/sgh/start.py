@@ -65,7 +65,13 @@ STARTS = (*PROJECTIONS, "random", "script")
 
 
 def make_start(
-    init: str, sample: Vectors, n_bits: int, *, coding: str, rng: np.random.Generator
+    init: str,
+    sample: Vectors,
+    n_bits: int,
+    *,
+    coding: str,
+    rng: np.random.Generator,
+    logit_spread: float = LOGIT_SPREAD,
 ) -> Start:
     """Return the first parameters for vectors like `sample` (n, d)."""
     if init not in PROJECTIONS:
@@ -80,7 +86,7 @@ def make_start(
     weights, bias = squares.solve()
     noise = float(np.square(sample - codes @ weights - bias, dtype=np.float64).mean())
     return Start(
-        projection * np.float32(LOGIT_SPREAD) / spread,
+        projection * np.float32(logit_spread) / spread,
         np.zeros(n_bits, dtype=np.float32),
         weights,
         bias,

@@ -17,7 +17,7 @@ from sghash.models.sgh.batches import Batch
 from sghash.models.sgh.encoder import sigmoid, softplus
 from sghash.models.sgh.generative import Floats
 from sghash.models.sgh.parameters import Parameters
-from sghash.models.sgh.scaling import Scaling
+from sghash.models.sgh.scaling import Units
 from sghash.validation import Ids, Vectors
 
 
@@ -62,7 +62,7 @@ class Term(Protocol):
 class Terms:
     """All extra terms of a training."""
 
-    def __init__(self, terms: Sequence[Term] = (), scaling: Scaling | None = None) -> None:
+    def __init__(self, terms: Sequence[Term] = (), scaling: Units | None = None) -> None:
         self.terms, self.scaling = tuple(terms), scaling
 
     def start_parameters(self) -> dict[str, Floats]:

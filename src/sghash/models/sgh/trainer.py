@@ -11,7 +11,7 @@ from sghash.errors import Diverged
 from sghash.models.sgh.batches import Batches, Reservoir
 from sghash.models.sgh.optimizer import Optimizer, Schedule
 from sghash.models.sgh.parameters import Parameters
-from sghash.models.sgh.scaling import Scaling
+from sghash.models.sgh.scaling import Units
 from sghash.models.sgh.step import Step
 
 logger = logging.getLogger("sghash.models.sgh")
@@ -54,7 +54,7 @@ class Trainer:
         step: Step,
         optimizer: Optimizer,
         schedule: Schedule,
-        scaling: Scaling,
+        scaling: Units,
         rng: np.random.Generator,
     ) -> None:
         self.parameters, self.step, self.optimizer = parameters, step, optimizer
