@@ -25,6 +25,13 @@ EXPERIMENTS: dict[str, str] = {
         "recall_by_length",
         "streamed_recall",
         "inner_product",
+        "templates",
+        "convergence",
+        "estimators",
+        "entropy_term",
+        "sensitivity",
+        "online",
+        "modern_embeddings",
     )
 }
 

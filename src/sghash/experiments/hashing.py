@@ -12,7 +12,7 @@ import numpy as np
 from sghash.bits import unpack_bits
 from sghash.evaluation import metrics
 from sghash.evaluation.runs import Run, build_model
-from sghash.evaluation.specs import parse_model
+from sghash.evaluation.specs import format_model, parse_model
 from sghash.experiments.experiment import Context, Row, Values
 from sghash.experiments.sets import BenchSet, load, truth
 from sghash.kernels import hamming_neighbors
@@ -50,17 +50,32 @@ SEEDS_TOLD = (
     "5 seeds for SGH, ITQ and LSH, 3 for SGH with neighbours, 2 for k-means, spherical and graph "
     "hashing, 1 for the binary autoencoder and for methods without randomness"
 )
-# A quick run cannot wait for them.
-_QUICK_SPECS = {
-    "BinaryAutoencoder": "BinaryAutoencoder(n_iterations=3)",
-    PAPER: "SGH.paper(n_steps=1000)",
-    NEIGHBOR_TERM: "SGH(neighbors=10, n_steps=100)",
+#: The generative model alone, for decoding and asymmetric scores.
+RECONSTRUCTING = "SGH(goal='reconstruction')"
+# A quick run cannot wait for the usual budgets: model -> options.
+_QUICK_OPTIONS: dict[str, dict[str, int]] = {
+    "BinaryAutoencoder": {"n_iterations": 3},
+    "GraphHashing": {"n_anchors": 100},
+    PAPER: {"n_steps": 500},
+    DEFAULT: {"n_steps": 150},
 }
 
 
 def known_models(models: Sequence[str]) -> list[str]:
     """Those of `models` whose options this version has."""
     return [text for text in models if _is_known(text)]
+
+
+def reconstructing() -> str:
+    """The model for decoding; our default in versions that know no other."""
+    return RECONSTRUCTING if known_models([RECONSTRUCTING]) else DEFAULT
+
+
+def spec_for(context: Context, model: str) -> str:
+    """The text of the model as it is fitted: in a quick run with a small budget."""
+    name, options = parse_model(model)
+    quick = _QUICK_OPTIONS.get(name, {}) if context.quick else {}
+    return format_model(name, {**quick, **options})
 
 
 def repetitions(context: Context, model: str) -> range:
@@ -83,7 +98,7 @@ def hashing_rows(
 
 def hashing_row(context: Context, which: BenchSet, model: str, n_bits: int, seed: int) -> Row:
     """The row of one fit."""
-    spec = _QUICK_SPECS.get(model, model) if context.quick else model
+    spec = spec_for(context, model)
     settings = {
         **which.settings(),
         "model": model,
@@ -108,30 +123,57 @@ def options_of(spec: str, n_bits: int, metric: str) -> dict[str, str]:
 
 
 def _measure(context: Context, which: BenchSet, spec: str, n_bits: int, seed: int) -> Values:
-    data = load(which)
-    warm_up(parse_model(spec).model.partition(".")[0])
     model = make_model(spec, n_bits, seed, which.metric)
+    return measure_model(context, which, model)
+
+
+def measure_model(
+    context: Context,
+    which: BenchSet,
+    model: BinaryHasher,
+    *,
+    neighbors: Sequence[int] = NEIGHBORS,
+) -> Values:
+    """Fit `model` on a set and measure times, recall, bits in use and reconstruction."""
+    data = load(which)
+    warm_up(type(model).__name__)
     reports: list[Progress] = []
     if "callback" in model.get_params(deep=False):
         model.set_params(callback=reports.append)
     start = time.perf_counter()
     model.fit(data.base)
-    fitted = time.perf_counter()
-    codes = model.encode(data.base)
-    values: Values = {
-        "train_seconds": fitted - start,
-        "encode_seconds": time.perf_counter() - fitted,
+    values = {"train_seconds": time.perf_counter() - start}
+    return {
+        **values,
+        **measure_fitted(context, which, model, neighbors=neighbors),
+        **_curve(model, reports),
     }
+
+
+def measure_fitted(
+    context: Context,
+    which: BenchSet,
+    model: BinaryHasher,
+    *,
+    neighbors: Sequence[int] = NEIGHBORS,
+) -> Values:
+    """Recall by Hamming distance, bits in use and reconstruction of a fitted model."""
+    data = load(which)
+    start = time.perf_counter()
+    codes = model.encode(data.base)
+    values: Values = {"encode_seconds": time.perf_counter() - start}
     query_codes = model.encode(data.queries)
     depth = min(DEPTHS[-1], len(data.base))
-    found = hamming_neighbors(codes, query_codes, depth, n_bits=n_bits, threads=context.threads)
-    values |= recalls(which, found.ids)
-    values["bits_in_use"] = metrics.bits_in_use(unpack_bits(codes, n_bits))
+    found = hamming_neighbors(
+        codes, query_codes, depth, n_bits=model.n_bits, threads=context.threads
+    )
+    values |= recalls(which, found.ids, neighbors=neighbors)
+    values["bits_in_use"] = metrics.bits_in_use(unpack_bits(codes, model.n_bits))
     if type(model)._decode is not BinaryHasher._decode:
         decoded = model.decode(query_codes)
         values["reconstruction_error"] = metrics.reconstruction_error(data.queries, decoded)
         values["unexplained_variance"] = metrics.unexplained_variance(data.queries, decoded)
-    return {**values, **_curve(model, reports)}
+    return values
 
 
 def recalls(which: BenchSet, found: Any, *, neighbors: Sequence[int] = NEIGHBORS) -> Values:

@@ -18,16 +18,16 @@ from sghash.experiments.experiment import (
 )
 from sghash.experiments.hashing import (
     BEYOND,
-    DEFAULT,
     DEPTHS,
     OURS,
     PAPER,
     hashing_rows,
-    known_models,
     make_model,
     options_of,
     recalls,
+    reconstructing,
     repetitions,
+    spec_for,
 )
 from sghash.experiments.pictures import by_length_table, recall_drawing
 from sghash.experiments.sets import QUICK_CLUSTERS, WORDS, BenchSet, load
@@ -42,11 +42,12 @@ QUANTIZER = "ProductQuantizer"
 #: The paper's rivals here: its hashing methods, product quantization for k-means hashing.
 RIVALS = ("ITQ", "SpectralHashing", "SphericalHashing", "BinaryAutoencoder", "GraphHashing")
 QUANTIZER_SEEDS = 3
+ASYMMETRIC = ", asymmetric"
 
 
 def asymmetric(model: str) -> str:
     """The name of a model whose codes are scored against real queries."""
-    return f"{model}, asymmetric"
+    return model + ASYMMETRIC
 
 
 def run(context: Context) -> list[Row]:
@@ -55,7 +56,7 @@ def run(context: Context) -> list[Row]:
     lengths = context.pick(QUICK_LENGTHS, LENGTHS)
     rows = hashing_rows(context, [which], (*OURS, *RIVALS, *BEYOND), lengths)
     for n_bits in lengths:
-        for model in known_models((PAPER, DEFAULT)):
+        for model in (PAPER, reconstructing()):
             for seed in repetitions(context, model):
                 rows.append(asymmetric_row(context, STORE, which, model, n_bits, seed))
         for seed in range(min(context.seeds, QUANTIZER_SEEDS)):
@@ -67,7 +68,7 @@ def asymmetric_row(
     context: Context, store: str, which: BenchSet, model: str, n_bits: int, seed: int
 ) -> Row:
     """Real queries against what codes stand for, codes sharpened by three sweeps."""
-    spec = f"{PAPER}(n_steps=1000)" if context.quick and model == PAPER else model
+    spec = spec_for(context, model)
     settings = {
         **which.settings(),
         "model": asymmetric(model),
@@ -119,13 +120,15 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     names = [f"recall10@{n}" for n in DEPTHS if n >= 10]
     found = estimates(with_mean(check_rows(rows), names, "curve"), "curve", ("n_bits", "model"))
     told, outcomes = [], []
-    for model in (PAPER, DEFAULT):
-        plain = standing(found, model, RIVALS)
-        scored = standing(found, asymmetric(model), [QUANTIZER])
-        told.append(f"{model} by Hamming distance against the hashing rivals {plain}")
-        told.append(f"{asymmetric(model)} against product quantization {scored}")
-        if model == PAPER:
-            outcomes += [outcome_of(plain), outcome_of(scored)]
+    for model in OURS:
+        stand = standing(found, model, RIVALS)
+        if sum(stand):
+            told.append(f"{model} by Hamming distance against the hashing rivals {stand}")
+        outcomes += [outcome_of(stand)] if model == PAPER else []
+    for model in dict.fromkeys(name for _, name in found if name.endswith(ASYMMETRIC)):
+        stand = standing(found, model, [QUANTIZER])
+        told.append(f"{model} against product quantization {stand}")
+        outcomes += [outcome_of(stand)] if model == asymmetric(PAPER) else []
     return Verdict(worst_of(outcomes), "Recall10@N, mean over N. " + "; ".join(told) + ".")
 
 

@@ -26,7 +26,7 @@ from sghash.experiments.experiment import (
     Verdict,
     check_rows,
 )
-from sghash.experiments.hashing import DEFAULT, PAPER, hashing_rows, options_of
+from sghash.experiments.hashing import DEFAULT, PAPER, RECONSTRUCTING, hashing_rows, options_of
 from sghash.experiments.sets import STAND_INS, BenchSet, image_sets, load
 from sghash.models import model_class
 from sghash.validation import Vectors
@@ -44,7 +44,7 @@ ITQ_SEEDS = 2
 def run(context: Context) -> list[Row]:
     """SGH from the shared runs; ITQ stopped after several numbers of iterations."""
     sets, lengths = image_sets(context), context.pick(QUICK_LENGTHS, LENGTHS)
-    rows = hashing_rows(context, sets, (PAPER, DEFAULT), lengths)
+    rows = hashing_rows(context, sets, (PAPER, DEFAULT, RECONSTRUCTING), lengths)
     for which in sets:
         for n_bits in lengths:
             for seed in range(min(context.seeds, ITQ_SEEDS)):
@@ -59,7 +59,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     final = [row for row in rows if row["settings"].get("n_iterations", last) == last]
     found = estimates(final, "reconstruction_error", ("set", "n_bits", "model"))
     told, outcomes = [], []
-    for model in (PAPER, DEFAULT):
+    for model in dict.fromkeys(cell[-1] for cell in found if cell[-1].startswith("SGH")):
         for rival in (OWN, FITTED):
             stand = standing(found, model, [rival], least=0.0, larger_is_better=False)
             ratios = [

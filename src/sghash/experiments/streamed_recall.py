@@ -21,7 +21,7 @@ from sghash.experiments.experiment import (
     Verdict,
     check_rows,
 )
-from sghash.experiments.hashing import DEFAULT, DEPTHS, PAPER, make_model, options_of
+from sghash.experiments.hashing import DEFAULT, DEPTHS, PAPER, make_model, options_of, spec_for
 from sghash.experiments.pictures import by_length_table, recall_drawing
 from sghash.experiments.sets import QUICK_CLUSTERS, SIFT, BenchSet, load
 from sghash.kernels import exact_neighbors, hamming_neighbors
@@ -93,7 +93,7 @@ def run(context: Context) -> list[Row]:
         **sizes,
         "lengths": list(lengths),
         "scale": SCALE,
-        "options": {m: options_of(_spec(context, m), 16, which.metric) for m in MODELS},
+        "options": {m: options_of(spec_for(context, m), 16, which.metric) for m in MODELS},
     }
     row = context.measured(
         STORE, settings, lambda: _measure(context, which, lengths=lengths, **sizes)
@@ -104,10 +104,6 @@ def run(context: Context) -> list[Row]:
         for model, by_length in row["values"]["recalls"].items()
         for n_bits, values in ((int(n), v) for n, v in by_length.items())
     ]
-
-
-def _spec(context: Context, model: str) -> str:
-    return f"{PAPER}(n_steps=1000)" if context.quick and model == PAPER else model
 
 
 def _measure(
@@ -125,7 +121,7 @@ def _measure(
     # Models see a sample of the stream itself, not the rows it is made from.
     sample = stream.block(0)
     models = {
-        (name, n_bits): make_model(_spec(context, name), n_bits, 0, which.metric).fit(sample)
+        (name, n_bits): make_model(spec_for(context, name), n_bits, 0, which.metric).fit(sample)
         for name in MODELS
         for n_bits in lengths
     }
