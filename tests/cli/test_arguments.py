@@ -25,6 +25,7 @@ VALID = {
     "search": {"collection": "kept", "queries": "vectors.npy"},
     "delete": {"collection": "kept", "ids": "3"},
     "evaluate": {"vectors": "vectors.npy", "models": "LSH", "bits": "8"},
+    "reproduce": None,
     "convert": {"source": "vectors.npy", "target": "new.fvecs"},
     "info": {"what": "vectors.npy"},
     "verify": {"path": "kept"},

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
 import sghash
-from sghash.blocks import VectorSource
 from sghash.cli.frame import examples, json_option, show
 from sghash.cli.inputs import (
     open_rows,
@@ -20,22 +17,9 @@ from sghash.cli.inputs import (
     rows_type,
     target_type,
 )
+from sghash.cli.mapped import MappedRows
 from sghash.cli.streams import STDIO, write_rows
 from sghash.errors import InvalidInput
-
-
-class DecodedRows:
-    """The reconstructions of a source of codes, computed when they are read."""
-
-    def __init__(self, model: Any, codes: VectorSource) -> None:
-        self._model, self._codes = model, codes
-        self.shape = (codes.shape[0], int(model.n_features_in_))
-        self.dtype = np.dtype(np.float32)
-
-    def read(self, start: int, stop: int) -> NDArray[np.float32]:
-        """Reconstructions of codes `start` to `stop` - 1."""
-        vectors: NDArray[np.float32] = self._model.decode(self._codes.read(start, stop))
-        return vectors
 
 
 @click.command(
@@ -72,7 +56,7 @@ def command(
         raise InvalidInput(
             f"{codes} holds {source.dtype}, packed codes are uint8: make them by sghash encode"
         )
-    rows = DecodedRows(model, source)
+    rows = MappedRows(source, model.decode, int(model.n_features_in_), np.float32)
     written = write_rows("decoding", rows, vectors, overwrite=overwrite)
     facts = {"vectors": vectors, "n": written.shape[0], "dimensions": written.shape[1]}
     text = f"{facts['n']} vectors of {facts['dimensions']} numbers: {vectors}"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
-from numpy.typing import NDArray
 
 import sghash
-from sghash.blocks import VectorSource
 from sghash.cli.frame import examples, json_option, show
 from sghash.cli.inputs import (
     open_rows,
@@ -20,25 +18,10 @@ from sghash.cli.inputs import (
     rows_type,
     target_type,
 )
+from sghash.cli.mapped import MappedRows
 from sghash.cli.streams import STDIO, write_rows
 from sghash.errors import InvalidInput
 from sghash.validation import n_bytes_of
-
-
-class EncodedRows:
-    """The codes of a source, computed when they are read."""
-
-    def __init__(self, model: Any, vectors: VectorSource, options: dict[str, Any]) -> None:
-        self._model, self._vectors, self._options = model, vectors, options
-        self.shape = (vectors.shape[0], n_bytes_of(model.n_bits))
-        self.dtype = np.dtype(np.uint8)
-
-    def read(self, start: int, stop: int) -> NDArray[np.uint8]:
-        """Codes of rows `start` to `stop` - 1."""
-        codes: NDArray[np.uint8] = self._model.encode(
-            self._vectors.read(start, stop), **self._options
-        )
-        return codes
 
 
 @click.command(
@@ -87,7 +70,8 @@ def command(
         )
     if sweeps and not hasattr(model, "prior_logits_"):
         raise InvalidInput(f"--sweeps is for SGH; {type(model).__name__} has nothing to sharpen")
-    rows = EncodedRows(model, source, {"sweeps": sweeps} if sweeps else {})
+    encode = partial(model.encode, sweeps=sweeps) if sweeps else model.encode
+    rows = MappedRows(source, encode, n_bytes_of(model.n_bits), np.uint8)
     written = write_rows("encoding", rows, codes, overwrite=overwrite)
     facts = {
         "codes": codes,

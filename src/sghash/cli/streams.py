@@ -20,9 +20,10 @@ from numpy.typing import DTypeLike
 
 import sghash
 from sghash.blocks import VectorSource
+from sghash.cli.mapped import MappedRows
 from sghash.cli.progress import row_bar
 from sghash.data import npy, open_vectors
-from sghash.data.conversion import write_npy
+from sghash.data.conversion import RowProgress, write_npy
 from sghash.data.sources import RowSource
 from sghash.errors import BadFile, InvalidInput
 
@@ -145,15 +146,18 @@ def write_rows(
     shape = (int(rows.shape[0]), int(rows.shape[1]))
     if target != STDIO:
         refuse_existing(Path(target), overwrite)
-        with row_bar(what) as bar:
-            made = sghash.convert(rows, target, dtype=dtype, overwrite=overwrite, progress=bar)
-        return Written(shape, made.dtype)
-    stream = sys.stdout.buffer
-    if stream.isatty():
+    elif sys.stdout.isatty():
         raise InvalidInput("numbers in .npy form are not for a terminal: add > file.npy or a pipe")
     with row_bar(what) as bar:
-        stored = write_npy(rows, stream, dtype=dtype, progress=bar)
-    stream.flush()
+        told: RowProgress | None = bar
+        if isinstance(rows, MappedRows):
+            # It computes in smaller blocks than it is written in.
+            rows.progress, told = bar, None
+        if target != STDIO:
+            made = sghash.convert(rows, target, dtype=dtype, overwrite=overwrite, progress=told)
+            return Written(shape, made.dtype)
+        stored = write_npy(rows, sys.stdout.buffer, dtype=dtype, progress=told)
+    sys.stdout.buffer.flush()
     return Written(shape, stored)
 
 
