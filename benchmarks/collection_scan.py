@@ -17,7 +17,7 @@ import faiss
 import numpy as np
 
 import sghash
-from sghash.kernels import hamming_neighbors, nibbles, rescoring
+from sghash.kernels import code_terms, hamming_neighbors, nibbles, rescoring
 from sghash.kernels.asymmetric import asymmetric_neighbors, make_terms
 
 TARGET = 1.0
@@ -50,9 +50,9 @@ def main() -> None:
     codes, query_codes = np.packbits(vectors > 0, axis=1), np.packbits(queries > 0, axis=1)
     tables = rescoring.nibble_tables(-queries.astype(np.float64), 8)
     mixing = rng.standard_normal((64, 48))
-    gram = rescoring.word_gram(mixing @ mixing.T, 8)
+    gram = code_terms.gram_tables(mixing @ mixing.T, 8)
     started = time.perf_counter()
-    terms = make_terms(rescoring.code_terms(codes, gram), gram)
+    terms = make_terms(code_terms.code_terms(codes, gram), gram)
     seconds = time.perf_counter() - started
     way = "byte shuffles" if nibbles.AVAILABLE else "a row at a time (no AVX2 here)"
     print(f"sghash {sghash.__version__} by {way}, FAISS {faiss.__version__}")

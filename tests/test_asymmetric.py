@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sghash.bits import unpack_bits
-from sghash.kernels import asymmetric, nibbles, rescoring
+from sghash.kernels import asymmetric, code_terms, nibbles, rescoring
 from sghash.kernels.asymmetric import asymmetric_neighbors, make_terms
 
 
@@ -21,8 +21,8 @@ def make(rng, n, n_bits, n_queries, *, l2):
     if not l2:
         return codes, tables, None
     directions = rng.standard_normal((n_bits, 7)) / 4
-    gram = rescoring.word_gram(directions @ directions.T, codes.shape[1])
-    return codes, tables, make_terms(rescoring.code_terms(codes, gram), gram)
+    gram = code_terms.gram_tables(directions @ directions.T, codes.shape[1])
+    return codes, tables, make_terms(code_terms.code_terms(codes, gram), gram)
 
 
 def every_score(codes, tables, terms):
@@ -99,8 +99,8 @@ def test_a_sample_changes_nothing(kind, n_queries, l2, rng, monkeypatch):
     terms = None
     if l2:
         directions = rng.standard_normal((64, 7)) / 40
-        gram = rescoring.word_gram(directions @ directions.T, 8)
-        terms = make_terms(rescoring.code_terms(codes, gram), gram)
+        gram = code_terms.gram_tables(directions @ directions.T, 8)
+        terms = make_terms(code_terms.code_terms(codes, gram), gram)
     check_made(codes, tables, terms, k)
     assert any(n_rows < n for n_rows, _ in searched), "no sample was taken"
     if kind in ("too good", "too bad"):
@@ -117,16 +117,17 @@ def test_marks_are_put_in_the_order_of_rows():
         assert nibbles.rows_in_order(mark) == 1 << row
 
 
-def test_tables_and_terms_are_the_formula(rng):
-    n_bits = 21
+@pytest.mark.parametrize("n_bits", [1, 21, 64, 65, 130, 200])
+def test_tables_and_terms_are_the_formula(n_bits, rng):
     codes, tables, terms = make(rng, 50, n_bits, 4, l2=False)
     slopes, gram = rng.standard_normal((4, n_bits)), rng.standard_normal((n_bits, n_bits))
     gram += gram.T
     bits = unpack_bits(codes, n_bits).astype(float)
-    tables = rescoring.nibble_tables(slopes, 3)
+    tables = rescoring.nibble_tables(slopes, codes.shape[1])
     np.testing.assert_allclose(every_score(codes, tables, None), slopes @ bits.T, atol=1e-4)
-    terms = rescoring.code_terms(codes, rescoring.word_gram(gram, 3))
-    np.testing.assert_allclose(terms, np.einsum("ij,jk,ik->i", bits, gram, bits), atol=1e-3)
+    found = code_terms.code_terms(codes, code_terms.gram_tables(gram, codes.shape[1]))
+    expected = np.einsum("ij,jk,ik->i", bits, gram, bits)
+    np.testing.assert_allclose(found, expected, atol=1e-6 * n_bits**2)
 
 
 @pytest.mark.slow

@@ -9,14 +9,18 @@ from numpy.typing import NDArray
 
 from sghash.bits import pack_bits
 from sghash.errors import InvalidInput
-from sghash.kernels.rescoring import nibble_tables, word_gram
+from sghash.kernels.code_terms import gram_tables
+from sghash.kernels.rescoring import nibble_tables
 from sghash.validation import Vectors, n_bytes_of
 
 _TOLERANCE = 1e-3
 
 
 class Decoder(NamedTuple):
-    """A code of bits h stands for `origin` + h @ `directions`; `gram` is their products."""
+    """A code of bits h stands for `origin` + h @ `directions`.
+
+    `gram` has the tables of what codes add to L2 scores by themselves.
+    """
 
     origin: NDArray[np.float64]
     directions: NDArray[np.float64]
@@ -47,7 +51,7 @@ def decoder_of(model: Any, metric: str) -> Decoder:
         )
     gram = None
     if metric == "l2":
-        gram = word_gram(directions @ directions.T, n_bytes_of(n_bits))
+        gram = gram_tables(directions @ directions.T, n_bytes_of(n_bits))
     return Decoder(origin, directions, gram, metric)
 
 

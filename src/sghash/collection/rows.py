@@ -50,12 +50,12 @@ class Rows:
     def terms(self, gram: Vectors, threads: int) -> Terms:
         """What each code adds to scores by itself, a byte per row; computed once, kept in memory.
 
-        `gram` is the matrix of the collection's decoder, the same at every call.
+        `gram` are the tables of the collection's decoder, the same at every call.
         """
         with self._terms_guard:
             if self._terms is None:
                 from sghash.kernels.asymmetric import make_terms
-                from sghash.kernels.rescoring import code_terms
+                from sghash.kernels.code_terms import code_terms
 
                 values = code_terms(self.codes, gram, threads=threads)
                 object.__setattr__(self, "_terms", make_terms(values, gram))

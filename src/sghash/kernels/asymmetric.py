@@ -43,12 +43,12 @@ _ENOUGH = 1 << 10
 _SLACK = 1e-5
 # From this many queries per thread on, threads share the queries; below, the rows.
 _SHARE_QUERIES = 4
-_NO_GRAM = np.empty((0, 0), dtype=np.float32)
+_NO_GRAM = np.empty((0, 0, 0), dtype=np.float32)
 _NO_LEVELS = np.empty(0, dtype=np.uint8)
 
 
 class Terms(NamedTuple):
-    """What codes add to scores by themselves: the matrix K of exact terms, and a byte per code.
+    """What codes add to scores by themselves: the tables of exact terms, and a byte per code.
 
     The term of a code is at least `least` + its level * `step`; `levels` (n,) uint8.
     """

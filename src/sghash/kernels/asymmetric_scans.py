@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.kernels import nibbles
+from sghash.kernels.code_terms import code_term
 from sghash.kernels.compiling import compiled
 from sghash.kernels.lanes import trailing_zeros
-from sghash.kernels.rescoring import code_term, linear_score
+from sghash.kernels.rescoring import linear_score
 
 
 @compiled
@@ -147,8 +148,6 @@ def _with_term(
     levels: NDArray[np.uint8],
     levelled: NDArray[np.float64],
     bar: float,
-    bits: NDArray[np.int64],
-    sums: NDArray[np.float32],
 ) -> np.float32:
     """The linear part of a score and the row's own term; infinity if its level is beyond `bar`.
 
@@ -156,7 +155,7 @@ def _with_term(
     """
     if score + levelled[0] + levels[row] * levelled[1] > bar:
         return np.float32(np.inf)
-    return score + code_term(codes, row, gram, bits, sums)
+    return score + code_term(codes, row, gram)
 
 
 @compiled
@@ -225,7 +224,6 @@ def scan_tiles(
     held = np.zeros((nibbles.TILE_ROWS, width), dtype=np.uint8)
     planes = np.zeros((2 * width + 2, nibbles.GROUP_BYTES), dtype=np.uint8)
     flags = np.zeros(nibbles.BLOCKS, dtype=np.uint32)
-    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
     for start in range(first, last, nibbles.TILE_ROWS):
         stop = min(start + nibbles.TILE_ROWS, last)
         _stage(codes, levels, start, stop, held, planes)
@@ -243,9 +241,7 @@ def scan_tiles(
                     score = linear_score(codes, row, tables, query)
                     if levels.shape[0]:
                         bar = bars[query] + bounds[query, 1]
-                        score = _with_term(
-                            score, codes, row, gram, levels, levelled, bar, bits, sums
-                        )
+                        score = _with_term(score, codes, row, gram, levels, levelled, bar)
                     if score < bars[query] and _offer(
                         used, bars, scores, rows, k, query, score, row
                     ):
@@ -272,7 +268,6 @@ def scan_blocks(
 ) -> None:
     """The same for codes of eight bytes, 32 at a time where they lie: for very few queries."""
     whole = first + (last - first) // nibbles.ROWS * nibbles.ROWS
-    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
     for query in range(tables.shape[0]):
         table = byte_tables.ctypes.data + query * byte_tables.shape[1] * 32
         for start in range(first, last, nibbles.ROWS):
@@ -295,7 +290,7 @@ def scan_blocks(
                 score = linear_score(codes, row, tables, query)
                 if levels.shape[0]:
                     bar = bars[query] + bounds[query, 1]
-                    score = _with_term(score, codes, row, gram, levels, levelled, bar, bits, sums)
+                    score = _with_term(score, codes, row, gram, levels, levelled, bar)
                 if score < bars[query] and _offer(used, bars, scores, rows, k, query, score, row):
                     _round_tables(byte_tables, tables, levelled[1], bounds, query, bars[query])
 
@@ -319,7 +314,6 @@ def scan_rows(
     last: int,
 ) -> None:
     """The same, a row at a time, where no byte shuffle is to be had."""
-    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
     for query in range(tables.shape[0]):
         for row in range(first, last):
             if allowed.shape[0] and not allowed[row]:
@@ -327,7 +321,7 @@ def scan_rows(
             score = linear_score(codes, row, tables, query)
             if levels.shape[0]:
                 bar = bars[query] + bounds[query, 1]
-                score = _with_term(score, codes, row, gram, levels, levelled, bar, bits, sums)
+                score = _with_term(score, codes, row, gram, levels, levelled, bar)
             if score < bars[query]:
                 _offer(used, bars, scores, rows, k, query, score, row)
 

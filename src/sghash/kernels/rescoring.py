@@ -2,25 +2,19 @@
 
 A code of bits h stands for the vector origin + h @ directions. What depends on query and code is
 linear in h, so four bits at a time are one entry of a table of sixteen. In L2 the code adds a term
-of its own, h K h with K = directions @ directions.T. It is computed when needed: 16 KB of K stay
-in the cache, while a stored term would cost another 4 bytes per code and a cache miss each.
+of its own, see `code_terms`.
 """
 
 from __future__ import annotations
 
 import threading
 from functools import partial
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from sghash.kernels.code_terms import code_term
 from sghash.kernels.compiling import announce, compiled
-from sghash.kernels.lanes import ADDRESS, constant, load_scalar, trailing_zeros
 from sghash.kernels.pieces import cut, run
 from sghash.kernels.staging import word_of
 from sghash.validation import Codes, Ids, Vectors
@@ -37,42 +31,16 @@ def nibble_tables(slopes: NDArray[np.float64], n_bytes: int) -> Vectors:
     return (padded.reshape(len(slopes), -1, 4) @ _FLOAT_BITS).astype(np.float32)
 
 
-def word_gram(gram: NDArray[np.float64], n_bytes: int) -> Vectors:
-    """K (n_bits, n_bits) as float32, ordered as the bits stand in 64-bit words of a code."""
-    size = 64 * -(-n_bytes // 8)
-    padded = np.zeros((size, size), dtype=np.float32)
-    padded[: len(gram), : len(gram)] = gram
-    # A word has the lowest byte first; the first bit of a byte is its highest.
-    places = np.arange(size)
-    bits = (places & ~7) + 7 - (places & 7)
-    return np.ascontiguousarray(padded[np.ix_(bits, bits)])
-
-
-def code_terms(codes: Codes, gram: Vectors, *, threads: int = 1) -> Vectors:
-    """h K h of every code (n, n_bytes), (n,) float32."""
-    terms = np.empty(len(codes), dtype=np.float32)
-    announce(_terms, "rescoring")
-
-    def compute(start: int, stop: int, stopped: threading.Event) -> None:
-        for first in range(start, stop, 1 << 16):
-            if stopped.is_set():
-                return
-            last = min(first + (1 << 16), stop)
-            _terms(codes[first:last], gram, terms[first:last])
-
-    run([(compute, part) for part in cut(len(codes), threads)])
-    return terms
-
-
 def scores(
     codes: Codes, rows: Ids, tables: Vectors, gram: Vectors | None = None, *, threads: int = 1
 ) -> Vectors:
     """Scores (n_queries, m) float32 of the codes in `rows` (n_queries, m), smaller is nearer.
 
-    A negative row has an infinite score. What depends on the query alone is left out.
+    A negative row has an infinite score. What depends on the query alone is left out. `gram` are
+    the tables of a code's own terms.
     """
     found = np.empty(rows.shape, dtype=np.float32)
-    own = np.empty((0, 0), dtype=np.float32) if gram is None else gram
+    own = np.empty((0, 0, 0), dtype=np.float32) if gram is None else gram
     announce(_scores, "rescoring")
 
     def compute(start: int, stop: int, stopped: threading.Event) -> None:
@@ -83,84 +51,13 @@ def scores(
     return found
 
 
-# Numba counts references at every slice of an array, which costs more than a score: the functions
-# below take whole arrays and places in them.
-
-
-@intrinsic
-def _add_rows(
-    typing_context: Any, rows: Any, stride: Any, chosen: Any, n_chosen: Any, out: Any
-) -> Any:
-    """Write the sum of the chosen rows, 64 floats of each, to `out`; kept in registers."""
-    vector = ir.VectorType(ir.FloatType(), 8)
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        rows, stride, chosen, n_chosen, out = arguments
-        zero = ir.Constant(vector, [0.0] * 8)
-        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(8)]
-
-        def pointer(address: Any, offset: int) -> Any:
-            return builder.inttoptr(builder.add(address, constant(offset)), ir.PointerType())
-
-        with cgutils.for_range(builder, n_chosen) as loop:
-            entry = builder.add(chosen, builder.mul(loop.index, constant(8)))
-            row = load_scalar(builder, entry, 0, 64)
-            start = builder.add(rows, builder.mul(row, stride))
-            for i, place in enumerate(sums):
-                part = builder.load(pointer(start, 32 * i), align=4, typ=vector)
-                builder.store(builder.fadd(builder.load(place), part), place)
-        for i, place in enumerate(sums):
-            builder.store(builder.load(place), pointer(out, 32 * i), align=4)
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, ADDRESS, ADDRESS, types.int64, ADDRESS), emit
-
-
-@compiled
-def code_term(
-    codes: NDArray[np.uint8],
-    row: int,
-    gram: NDArray[np.float32],
-    bits: NDArray[np.int64],
-    sums: NDArray[np.float32],
-) -> np.float32:
-    """The term h K h of the code in one row; `bits` and `sums` are room to work in."""
-    size = gram.shape[1]
-    n_set = 0
-    for word in range(size >> 6):
-        left = word_of(codes, row, word)
-        while left:
-            bits[n_set] = (word << 6) + trailing_zeros(left)
-            left &= left - np.uint64(1)
-            n_set += 1
-    for first in range(0, size, 64):
-        place = first * 4
-        _add_rows(
-            gram.ctypes.data + place, size * 4, bits.ctypes.data, n_set, sums.ctypes.data + place
-        )
-    even, odd = np.float32(0), np.float32(0)
-    for i in range(0, n_set - 1, 2):
-        even += sums[bits[i]]
-        odd += sums[bits[i + 1]]
-    if n_set & 1:
-        even += sums[bits[n_set - 1]]
-    return even + odd
-
-
-@compiled
-def _terms(codes: NDArray[np.uint8], gram: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
-    for row in range(codes.shape[0]):
-        out[row] = code_term(codes, row, gram, bits, sums)
-
-
 @compiled
 def linear_score(
     codes: NDArray[np.uint8], row: int, tables: NDArray[np.float32], query: int
 ) -> np.float32:
     """The part of a score that is linear in the bits."""
     total = np.float32(0)
-    for byte in range(codes.shape[1]):
+    for byte in range(tables.shape[1] >> 1):
         value = codes[row, byte]
         total += tables[query, 2 * byte, value >> 4] + tables[query, 2 * byte + 1, value & 15]
     return total
@@ -174,19 +71,20 @@ def _scores(
     gram: NDArray[np.float32],
     out: NDArray[np.float32],
 ) -> None:
-    bits, sums = np.empty(gram.shape[1], np.int64), np.empty(gram.shape[1], np.float32)
-    held = np.zeros((rows.shape[1], codes.shape[1]), dtype=np.uint8)
+    n_words = (codes.shape[1] + 7) >> 3
+    words = np.empty((rows.shape[1], n_words), dtype=np.uint64)
+    held = words.view(np.uint8)
     for query in range(rows.shape[0]):
         # All codes first: the memory then serves many of them at a time.
         for i in range(rows.shape[1]):
-            for byte in range(codes.shape[1]):
-                held[i, byte] = codes[max(rows[query, i], 0), byte]
+            for word in range(n_words):
+                words[i, word] = word_of(codes, max(rows[query, i], 0), word)
         for i in range(rows.shape[1]):
             score = np.float32(np.inf)
             if rows[query, i] >= 0:
                 score = linear_score(held, i, tables, query)
                 if gram.shape[0]:
-                    score += code_term(held, i, gram, bits, sums)
+                    score += code_term(held, i, gram)
             out[query, i] = score
 
 

@@ -18,9 +18,9 @@ from sghash.neighbors import Neighbors, empty_neighbors
 from sghash.validation import Codes
 
 # One row in so many is looked at first.
-STRIDE = 64
+STRIDE = 32
 # Below this many rows per row wanted a sample tells too little.
-_ENOUGH = 20 * STRIDE
+_ENOUGH = 40 * STRIDE
 
 
 def with_ties(length: int) -> int:
