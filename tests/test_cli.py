@@ -179,6 +179,8 @@ WRONG = {
                 ("vectors.npy", "t.npy", "--dtype", "nonsense"), ("text.npy", "t.npy")],
     "evaluate": [(), ("no.npy",), ("vectors.npy", "--bits", "x"), ("vectors.npy", "--models", "No"),
                  ("--dataset", "no-such-set"), ("vectors.npy", "--seeds", "0")],
+    "reproduce": [("no-such-claim",), ("recall_l2", "--seeds", "0"), ("all", "--seeds", "x"),
+                  ("all", "--quick", "--out", "text.npy"), ("recall_l2", "all")],
     "create": [(), ("c",), ("c", "no.npy"), ("model", "vectors.npy"), ("c", "--fitted", "no"),
                ("c", "--fitted", "model", "--bits", "8"), ("c", "--fitted", "model", "--ids", "x"),
                ("c", "narrow.npy", "--fitted", "model"), ("c", "nan.npy", "--fitted", "model"),

@@ -32,6 +32,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "search": ("sghash.cli.search", "Find the nearest rows of a collection."),
     "delete": ("sghash.cli.delete", "Delete rows of a collection."),
     "evaluate": ("sghash.cli.evaluate", "Measure models and code lengths on your vectors."),
+    "reproduce": ("sghash.cli.reproduce", "Measure the claims of the paper again, with verdicts."),
     "convert": ("sghash.cli.convert", "Write vectors in another file format."),
     "info": ("sghash.cli.info", "Tell what a file, a folder, a name or this installation is."),
     "verify": (

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from sghash.cli.frame import json_option, show
+from sghash.cli.frame import examples, json_option, show
 from sghash.cli.inputs import path_type
+from sghash.errors import InvalidInput
 from sghash.experiments import EXPERIMENTS
 from sghash.experiments.experiment import Context
 from sghash.experiments.reproduction import Result, make_context, reproduce, write
@@ -15,9 +16,12 @@ from sghash.experiments.reproduction import Result, make_context, reproduce, wri
 
 @click.command(
     "reproduce",
-    epilog="Examples:\n\n  sghash reproduce all --quick\n\n"
-    "  sghash reproduce recall_l2 --seeds 3\n\n  sghash reproduce all --out docs\n\n"
-    f"Experiments: {', '.join(EXPERIMENTS)}.",
+    epilog=f"Experiments: {', '.join(EXPERIMENTS)}.\n\n"
+    + examples(
+        "sghash reproduce all --quick",
+        "sghash reproduce recall_l2 --seeds 3",
+        "sghash reproduce all --out docs",
+    ),
 )
 @click.argument("name", default="all", type=click.Choice(["all", *EXPERIMENTS]), metavar="[NAME]")
 @click.option("--quick", is_flag=True, help="Small built-in data: minutes, and no real verdicts.")
@@ -41,6 +45,8 @@ def command(
     Real data are looked for in the folder SGHASH_DATA. Whatever was measured stands in the rows
     below --out: a run that was interrupted goes on from there.
     """
+    if out.exists() and not out.is_dir():
+        raise InvalidInput(f"{out} is a file: name a folder for the results")
     context = Context(
         out,
         quick=quick,
