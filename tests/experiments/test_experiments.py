@@ -1,0 +1,257 @@
+"""What experiments compute, each against its slow definition; rows that resume; the page."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import sghash
+from sghash.errors import InvalidInput, MissingData
+from sghash.evaluation.summary import Estimate
+from sghash.experiments import EXPERIMENTS, comparisons, experiment, hashing, reproduction
+from sghash.experiments.convergence import Trajectory, looks
+from sghash.experiments.entropy_term import wasted
+from sghash.experiments.estimators import compare, reinforce
+from sghash.experiments.experiment import Context, Experiment, Table, Verdict
+from sghash.experiments.modern_embeddings import methods
+from sghash.experiments.reconstruction import by_rotation
+from sghash.experiments.sensitivity import values_of
+from sghash.experiments.sets import QUICK_CLUSTERS, QUICK_DIGITS, load, truth
+from sghash.experiments.streamed_recall import PerturbedStream, search_stream
+from sghash.experiments.templates import largest_cosine, pack_images, unpack_images
+from sghash.kernels import exact_neighbors, hamming_neighbors
+from sghash.models.sgh import encoder_gradient
+
+
+def test_a_row_is_measured_once_and_read_afterwards(tmp_path):
+    calls = []
+
+    def measure():
+        calls.append(1)
+        return {"value": 2.0}
+
+    first = Context(tmp_path).measured("store", {"set": "a", "seed": 0}, measure)
+    again = Context(tmp_path).measured("store", {"seed": 0, "set": "a"}, measure)
+    assert len(calls) == 1 and again["values"] == first["values"] == {"value": 2.0}
+    assert again["revision"] == first["revision"] and again["machine"]
+    other = Context(tmp_path).measured("store", {"set": "a", "seed": 1}, measure)
+    assert len(calls) == 2 and other["key"] != first["key"]
+
+
+def test_an_interrupted_run_goes_on(tmp_path):
+    def fail():
+        raise KeyboardInterrupt
+
+    context = Context(tmp_path)
+    context.measured("store", {"seed": 0}, lambda: {"value": 1.0})
+    with pytest.raises(KeyboardInterrupt):
+        context.measured("store", {"seed": 1}, fail)
+    said = []
+    later = Context(tmp_path, say=said.append)
+    rows = [later.measured("store", {"seed": s}, lambda: {"value": 2.0}) for s in range(2)]
+    assert [row["values"]["value"] for row in rows] == [1.0, 2.0] and said == ["  seed 1"]
+
+
+def test_a_changed_default_is_measured_again():
+    here = hashing.options_of("ITQ", 8, "l2")
+    there = hashing.options_of("ITQ(n_iterations=7)", 8, "l2")
+    assert here != there and here.keys() == there.keys() and "callback" not in here
+
+
+def test_unknown_options_leave_a_model_out():
+    assert hashing.known_models(["ITQ", "ITQ(nope=1)", "SGH.paper"]) == ["ITQ", "SGH.paper"]
+
+
+def test_quick_specs_have_small_budgets(tmp_path):
+    quick, full = Context(tmp_path, quick=True), Context(tmp_path)
+    assert hashing.spec_for(quick, "SGH.paper") == "SGH.paper(n_steps=500)"
+    assert hashing.spec_for(quick, "SGH(n_steps=9)") == "SGH(n_steps=9)"
+    assert hashing.spec_for(full, "SGH.paper") == "SGH.paper"
+
+
+def test_a_hashing_row_is_what_a_search_by_hand_gives(tmp_path):
+    context = Context(tmp_path, quick=True, seeds=1)
+    row = hashing.hashing_row(context, QUICK_DIGITS, "LSH", 16, 3)
+    data = load(QUICK_DIGITS)
+    model = sghash.LSH(n_bits=16, random_state=3).fit(data.base)
+    found = hamming_neighbors(model.encode(data.base), model.encode(data.queries), 50, n_bits=16)
+    true = truth(QUICK_DIGITS, 10).ids[:, :10]
+    hits = [len(set(a) & set(b)) for a, b in zip(found.ids.tolist(), true.tolist(), strict=True)]
+    # Ties in the truth may only add to what is found.
+    assert 0 <= row["values"]["recall10@50"] - np.mean(hits) / 10 < 0.01
+    with (tmp_path / "hashing.jsonl").open() as stream:
+        assert len([json.loads(line) for line in stream]) == 1
+
+
+def test_leads_and_standings():
+    sure = Estimate(0.5, 0.01, 5)
+    assert comparisons.lead(sure, Estimate(0.4, 0.01, 5)) == 1
+    assert comparisons.lead(Estimate(0.4, 0.01, 5), sure) == -1
+    assert comparisons.lead(sure, Estimate(0.499, 0.01, 5)) == 0
+    assert comparisons.lead(Estimate(0.5, None, 1), Estimate(0.496, None, 1), least=0.005) == 0
+    found = {
+        ("a", "we"): sure, ("a", "x"): Estimate(0.4, None, 1), ("a", "y"): Estimate(0.6, None, 1),
+        ("b", "we"): sure, ("b", "x"): Estimate(0.4, None, 1),
+    }  # fmt: skip
+    assert comparisons.standing(found, "we", ["x", "y"]) == (1, 0, 1)
+    assert comparisons.standing(found, "we", ["x"]) == (2, 0, 0)
+    assert comparisons.standing(found, "we", ["x"], larger_is_better=False) == (0, 0, 2)
+
+
+def test_the_stream_is_the_same_every_time_and_searched_as_one_array(rng, tmp_path):
+    base = rng.integers(0, 200, size=(50, 16)).astype(np.uint8)
+    stream = PerturbedStream(base, 1000, 300)
+    rows = np.concatenate([block for _, block in stream.blocks()])
+    assert rows.shape == (1000, 16) and rows.min() >= 0 and rows.max() <= 255
+    np.testing.assert_array_equal(stream.block(1), rows[300:600])
+    np.testing.assert_array_equal(rows, np.rint(rows))
+    model = sghash.LSH(n_bits=12, random_state=0).fit(rows)
+    queries = base[:7].astype(np.float32)
+    codes = {("LSH", 12): model.encode(queries)}
+    true, found = search_stream(Context(tmp_path), stream, queries, {("LSH", 12): model}, codes)
+    np.testing.assert_array_equal(true.ids, exact_neighbors(rows, queries, 10).ids)
+    once = hamming_neighbors(model.encode(rows), codes["LSH", 12], 1000, n_bits=12)
+    np.testing.assert_array_equal(found["LSH", 12].ids, once.ids)
+
+
+def small_model(rng, coding):
+    model = sghash.SGH(n_bits=4, coding=coding)
+    model.n_features_in_ = 5
+    model.encoder_weights_ = rng.standard_normal((5, 4))
+    model.encoder_bias_ = rng.standard_normal(4)
+    model.decoder_weights_ = rng.standard_normal((4, 5))
+    model.decoder_bias_ = rng.standard_normal(5)
+    model.noise_variance_, model.prior_logits_ = 0.7, rng.standard_normal(4)
+    return model
+
+
+@pytest.mark.parametrize("baseline", [False, True])
+@pytest.mark.parametrize("coding", ["signed", "binary"])
+def test_reinforce_is_unbiased(rng, coding, baseline):
+    model = small_model(rng, coding)
+    rows = rng.standard_normal((20, 5)).astype(np.float32)
+    exact = encoder_gradient(model, rows, estimator="exact")
+    draws = np.array([reinforce(model, rows, rng, baseline=baseline) for _ in range(3000)])
+    error = draws.std(axis=0) / np.sqrt(len(draws))
+    assert np.abs((draws.mean(axis=0) - exact) / error).max() < 4.5
+
+
+def test_bias_and_deviation_of_a_known_estimator():
+    exact = np.ones((4, 4))
+    values = compare(lambda rng: exact + 1 + rng.standard_normal((4, 4)), exact, 4000)
+    assert values["bias"] == pytest.approx(1, abs=0.05)
+    assert values["deviation"] == pytest.approx(1, abs=0.05)
+    assert values["by_chance"] == pytest.approx(4000**-0.5, rel=0.05)
+
+
+def test_looks_cover_the_trajectory():
+    for horizon in (1, 7, 50, 10_000):
+        shares = looks(horizon)
+        assert sum(shares.values()) == pytest.approx(1)
+        assert min(shares) >= 0 and max(shares) < horizon
+
+
+def test_a_short_walk_is_the_mean_over_all_iterates(rng):
+    rows = rng.standard_normal((40, 6)).astype(np.float32)
+    trajectory = Trajectory(rows, "theorem 1", 0)
+    norms = []
+    for parameters, _ in trajectory.walk(12):
+        gradient = trajectory._full(trajectory.exact, parameters, 1)
+        norms.append(float(gradient @ gradient))
+    assert trajectory.squared_norms(12) == pytest.approx(np.mean(norms), rel=1e-6)
+
+
+def test_wasted_bits_are_counted(rng):
+    bits = rng.random((500, 6)) < 0.5
+    bits[:, 2] = True
+    bits[:, 4] = ~bits[:, 0]
+    assert wasted(bits) == {"constant_bits": 1.0, "repeated_bits": 1.0}
+
+
+def test_templates_are_compared_by_angle():
+    assert largest_cosine(np.eye(3, dtype=np.float32)) == 0
+    assert largest_cosine(np.array([[1, 0], [-2, 0]], np.float32)) == pytest.approx(1)
+    assert largest_cosine(np.array([[1, 0], [0, 0]], np.float32)) == 1
+
+
+def test_images_survive_packing(rng):
+    images = rng.standard_normal((3, 64)).astype(np.float32)
+    back = unpack_images(json.loads(json.dumps(pack_images(images))))
+    assert back.shape == (3, 8, 8)
+    np.testing.assert_allclose(back.reshape(3, 64), images, atol=np.ptp(images) / 255)
+
+
+def test_itqs_own_decoder_is_orthogonal_and_worse_than_the_fitted_one():
+    rows = load(QUICK_CLUSTERS).base
+    model = sghash.ITQ(n_bits=8, random_state=0).fit(rows)
+    own = np.square(rows - by_rotation(model, rows)).sum()
+    fitted = np.square(rows - model.decode(model.encode(rows))).sum()
+    assert fitted <= own < np.square(rows - rows.mean(axis=0)).sum()
+
+
+def test_options_stay_whole_and_legal():
+    assert values_of("batch_size", 500, (0.25, 1, 4)) == [125, 500, 2000]
+    assert values_of("bits_per_part", 4, (0.25, 0.5, 1, 2, 4)) == [1, 2, 4, 8]
+    assert values_of("penalty", 1e-4, (0.5, 2)) == [5e-5, 2e-4]
+
+
+def test_no_method_of_the_modern_table_exceeds_its_bytes(tmp_path):
+    context = Context(tmp_path, quick=True, seeds=1)
+    which = QUICK_CLUSTERS._replace(metric="cosine")
+    pytest.importorskip("faiss")
+    values = methods(context)["RaBitQ"].measure(context, which, 12, 0)
+    assert values["stored_bytes"] <= 12 and values["recall10@100"] > 0.5
+
+
+def test_an_unknown_experiment_is_refused():
+    with pytest.raises(InvalidInput, match="no experiment 'nope'"):
+        experiment("nope")
+
+
+def stub(name, rows):
+    def run(context):
+        if rows is None:
+            raise MissingData("the set is not here")
+        return [context.measured(name, {"seed": s}, lambda: {"value": 1.0}) for s in range(rows)]
+
+    return Experiment(
+        name=name,
+        claim=f"claim of {name}",
+        shown="Figure 0",
+        setup="nothing",
+        run=run,
+        verdict=lambda found: Verdict("agrees", f"{len(found)} rows."),
+        draw=lambda found: [Table(["a", "b"], [["1", "2"]], "a table")],
+    )
+
+
+def test_missing_data_leaves_a_claim_open_and_the_page_whole(tmp_path, monkeypatch):
+    known = {"here": stub("here", 2), "absent": stub("absent", None)}
+    monkeypatch.setattr(reproduction, "experiment", known.__getitem__)
+    context = reproduction.make_context(tmp_path, Context(tmp_path))
+    with pytest.raises(MissingData):
+        reproduction.reproduce(["absent"], context)
+    results = reproduction.reproduce(["here", "absent"], context, tolerant=True)
+    assert [result.verdict.outcome for result in results] == ["agrees", "open"]
+    html, markdown = reproduction.write(results, tmp_path, quick=False)
+    for path in (html, markdown):
+        text = path.read_text(encoding="utf-8")
+        assert "claim of here" in text and "the set is not here" in text and "a table" in text
+    assert (tmp_path / "results" / "rows" / "here.jsonl").exists()
+
+
+@pytest.mark.slow
+def test_everything_runs_quickly_and_resumes(tmp_path):
+    names = list(EXPERIMENTS)
+    context = Context(tmp_path / "rows", quick=True, seeds=2)
+    results = reproduction.reproduce(names, context)
+    assert all(result.rows for result in results)
+    written = reproduction.write(results, tmp_path, quick=True)
+    assert "mean nothing" in written[0].read_text(encoding="utf-8")
+    said = []
+    again = Context(tmp_path / "rows", quick=True, seeds=2, say=said.append)
+    repeated = reproduction.reproduce(names, again)
+    assert [r.verdict for r in repeated] == [r.verdict for r in results]
+    assert len(said) == len(names), "rows that exist were measured again"
