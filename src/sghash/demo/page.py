@@ -40,6 +40,10 @@ def _definitions() -> list[tuple[str, str]]:
         ("codes/s", "Rows turned into codes per second of wall clock."),
         ("queries/s", "Queries answered per second of wall clock, ten rows each, on all cores."),
         (
+            "SignHashing",
+            "Signs along random orthonormal directions, above the mean; only the mean is learned.",
+        ),
+        (
             "SGH, decoder",
             "Queries are not encoded: each is compared with what every code decodes to.",
         ),
@@ -52,12 +56,11 @@ def _recall_table(page: Page, story: Story) -> None:
 
 
 def _neighbor_table(page: Page, story: Story) -> None:
-    texts = story.material.data.query_texts
-    if texts is None:
+    if story.material.data.query_texts is None:
         return
     rows = [
         (
-            shorten(texts[row], 90),
+            shorten(story.material.query_name(row), 90),
             ", ".join(shorten(name, 60) for name in story.shelf.names(story.material, row)),
             ", ".join(shorten(name, 60) for name in truly_nearest(story, row)),
         )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sghash.data.dataset import DataSet
 from sghash.data.loading import load_dataset
+from sghash.data.sources import RowSource
 from sghash.errors import MissingData
+
+# A part of a file is read in so many blocks.
+_BLOCKS = 50
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,8 @@ class DemoSet:
         At most so many rows are taken.
     shown : tuple of str
         Queries to show: those whose text begins so; else the first ones.
+    classes : tuple of str
+        What labels stand for; labels themselves where this is empty.
     """
 
     names: tuple[str, ...]
@@ -44,6 +52,7 @@ class DemoSet:
     n_rows: int = 100_000
     n_queries: int = 500
     shown: tuple[str, ...] = ()
+    classes: tuple[str, ...] = ()
 
 
 #: What `--data` may be.
@@ -59,6 +68,10 @@ DEMO_SETS: dict[str, DemoSet] = {
         n_steps=500,
         n_rows=10_000,
         n_queries=200,
+        classes=(
+            *("plane", "car", "bird", "cat", "deer"),
+            *("dog", "frog", "horse", "ship", "truck"),
+        ),
     ),
     "glove": DemoSet(
         ("glove100",),
@@ -87,6 +100,23 @@ class Material:
     data: DataSet
     base: NDArray[np.float32]
     queries: NDArray[np.float32]
+    base_rows: NDArray[np.int64]
+    query_rows: NDArray[np.int64]
+
+    def base_name(self, place: int) -> str:
+        """Text or class of a row of `base`; its number where it has neither."""
+        return self._name(self.data.base_texts, self.data.base_labels, self.base_rows[place])
+
+    def query_name(self, place: int) -> str:
+        """Text or class of a row of `queries`; its number where it has neither."""
+        return self._name(self.data.query_texts, self.data.query_labels, self.query_rows[place])
+
+    def _name(self, texts: Sequence[str] | None, labels: NDArray[Any] | None, row: int) -> str:
+        if texts is not None:
+            return texts[row]
+        if labels is None:
+            return str(row)
+        return self.set.classes[labels[row]] if self.set.classes else str(labels[row])
 
     def picture(self, vector: NDArray[np.float32]) -> NDArray[np.float64]:
         """A row as a picture of numbers from 0 to 1, whether it is an original or decoded."""
@@ -104,19 +134,17 @@ class Material:
 
     @property
     def shown(self) -> list[int]:
-        """Rows of the queries to show: by their text, else one of each class, else the first."""
-        texts, labels = self.data.query_texts, self.data.query_labels
-        n = len(self.queries)
-        if texts is not None:
-            found = [
-                next((row for row in range(n) if texts[row].startswith(start)), None)
-                for start in self.set.shown
-            ]
-            return [row for row in found if row is not None] or list(range(min(5, n)))
-        if labels is not None:
-            _, first = np.unique(labels[:n], return_index=True)
-            return [int(row) for row in first]
-        return list(range(min(10, n)))
+        """Places among the queries to show: by their text, else one of each class."""
+        names = [self.query_name(place) for place in range(len(self.queries))]
+        if self.data.query_texts is None:
+            labels = self.data.query_labels
+            known = names if labels is None else labels[self.query_rows]
+            return [int(place) for place in np.unique(known, return_index=True)[1][:10]]
+        found = [
+            next((place for place, name in enumerate(names) if name.startswith(start)), None)
+            for start in self.set.shown
+        ]
+        return [place for place in found if place is not None] or list(range(min(5, len(names))))
 
 
 def load_set(name: str) -> Material:
@@ -129,9 +157,18 @@ def load_set(name: str) -> Material:
         except MissingData as error:
             missing = missing or error
             continue
-        base = data.base.read(0, min(data.base.shape[0], chosen.n_rows))
-        queries = data.queries.read(0, min(data.queries.shape[0], chosen.n_queries))
-        return Material(
-            chosen, data, np.asarray(base, dtype=np.float32), np.asarray(queries, dtype=np.float32)
-        )
+        base, base_rows = _spread(data.base, chosen.n_rows)
+        queries, query_rows = _spread(data.queries, chosen.n_queries)
+        return Material(chosen, data, base, queries, base_rows, query_rows)
     raise missing or MissingData(f"{name} is not here")
+
+
+def _spread(source: RowSource, limit: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    """At most `limit` rows from all over the source, since files may be sorted by class."""
+    n = source.shape[0]
+    if n <= limit:
+        return np.asarray(source.read(0, n), dtype=np.float32), np.arange(n)
+    size = limit // _BLOCKS
+    starts = np.linspace(0, n - size, _BLOCKS).astype(int).tolist()
+    parts = [np.asarray(source.read(start, start + size), dtype=np.float32) for start in starts]
+    return np.concatenate(parts), np.concatenate([np.arange(s, s + size) for s in starts])

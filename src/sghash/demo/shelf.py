@@ -46,15 +46,7 @@ class Shelf:
 
     def names(self, material: Material, query: int) -> list[str]:
         """What the nearest rows of a query are called, nearest first."""
-        return names_of(material, self.scored.ids[query, :SHOWN].tolist())
-
-
-def names_of(material: Material, rows: list[int]) -> list[str]:
-    """Text or label of rows of the base; their numbers where they have neither."""
-    texts, labels = material.data.base_texts, material.data.base_labels
-    if texts is not None:
-        return [texts[row] for row in rows]
-    return [str(row if labels is None else labels[row]) for row in rows]
+        return [material.base_name(row) for row in self.scored.ids[query, :SHOWN].tolist()]
 
 
 def prepare(folder: Path) -> None:
@@ -97,10 +89,6 @@ def keep(material: Material, model: Any, folder: Path) -> Shelf:
     return Shelf(path, scored, -(-model.n_bits // 8), added, opened, searched, size)
 
 
-def _columns(material: Material) -> dict[str, Any] | None:
-    n = len(material.base)
-    if material.data.base_texts is not None:
-        return {material.set.unit: list(material.data.base_texts[:n])}
-    if material.data.base_labels is not None:
-        return {"label": [int(label) for label in material.data.base_labels[:n]]}
-    return None
+def _columns(material: Material) -> dict[str, list[str]]:
+    column = "label" if material.data.base_texts is None else material.set.unit
+    return {column: [material.base_name(place) for place in range(len(material.base))]}

@@ -57,7 +57,7 @@ class Terminal:
         if self.colour:
             return ["".join(_cell(pixel) for pixel in row) + _RESET for row in pixels]
         shades = _SHADES if self.is_rich else _ASCII_SHADES
-        grey = pixels if pixels.ndim == 2 else pixels.mean(axis=2)
+        grey = pixels if pixels.ndim == 2 else _stretched(pixels.mean(axis=2))
         levels = np.rint(np.clip(grey, 0, 1) * (len(shades) - 1)).astype(int)
         return ["".join(shades[level] * 2 for level in row) for row in levels]
 
@@ -109,6 +109,12 @@ def shrunk(picture: NDArray[np.float64], side: int) -> NDArray[np.float64]:
             weights = share / share.sum(axis=1, keepdims=True)
             pixels = np.moveaxis(np.tensordot(weights, pixels, axes=(1, axis)), 0, axis)
     return pixels
+
+
+def _stretched(grey: NDArray[np.float64]) -> NDArray[np.float64]:
+    """From 0 to 1: a photograph uses few of so few shades otherwise."""
+    low, high = float(grey.min()), float(grey.max())
+    return (grey - low) / ((high - low) or 1.0)
 
 
 def _cell(pixel: NDArray[np.float64]) -> str:

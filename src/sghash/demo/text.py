@@ -5,13 +5,15 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-from sghash.demo.shelf import SHOWN, names_of
+from sghash.demo.shelf import SHOWN
 from sghash.demo.story import Row, Story
-from sghash.demo.terminal import Terminal
+from sghash.demo.terminal import Terminal, visible
 from sghash.evaluation.tables import format_table
 
 _MARGIN = "  "
 _WIDTH = 78
+# Names longer than this are sentences.
+_SHORT = 20
 HEADINGS = (
     "model",
     "bits",
@@ -54,8 +56,8 @@ def summary(story: Story) -> str:
     n, width = material.base.shape
     n_bytes = story.shelf.n_bytes
     return (
-        f"{n:,} {material.set.units} of {width} numbers: {4 * width:,} bytes each as float32, "
-        f"{n_bytes} bytes as {story.n_bits} bits, {4 * width // n_bytes} times less."
+        f"{n:,} {material.set.units} of {width:,} numbers: {4 * width:,} bytes each as float32, "
+        f"{n_bytes} bytes as {story.n_bits} bits, {4 * width // n_bytes:,} times less."
     )
 
 
@@ -70,9 +72,9 @@ def reading(story: Story) -> str:
 
 
 def _opening(story: Story, terminal: Terminal) -> list[str]:
-    about = story.material.data.about
+    about = shorten(f"sghash · {story.material.data.about}")
     return [
-        terminal.bold(terminal.plain(f"sghash · {about}")),
+        terminal.bold(terminal.plain(about)),
         *_wrapped(terminal.plain(summary(story))),
     ]
 
@@ -107,13 +109,17 @@ def _pictures(story: Story, terminal: Terminal) -> list[str]:
                 *(f"{name} draws" for name in names),
             ]
             lines += _heads(heads, blocks, terminal)
-        lines += [*terminal.beside(blocks), ""]
+        lines += [*_trimmed(terminal.beside(blocks)), ""]
     return lines[:-1]
 
 
-def _heads(names: Sequence[str], blocks: Sequence[Sequence[str]], terminal: Terminal) -> list[str]:
-    from sghash.demo.terminal import visible
+def _trimmed(lines: list[str]) -> list[str]:
+    """Without the empty lines above and below: the margins of a picture."""
+    full = [place for place, line in enumerate(lines) if line.strip()]
+    return lines[full[0] : full[-1] + 1] if full else []
 
+
+def _heads(names: Sequence[str], blocks: Sequence[Sequence[str]], terminal: Terminal) -> list[str]:
     widths = [max(visible(line) for line in block) for block in blocks]
     heads = (name.ljust(width) for name, width in zip(names, widths, strict=True))
     return [terminal.dim("   ".join(heads).rstrip())]
@@ -135,39 +141,33 @@ def _collection(story: Story, terminal: Terminal) -> list[str]:
 
 
 def _neighbors(story: Story, terminal: Terminal) -> list[str]:
-    material, shelf = story.material, story.shelf
-    shown = material.shown
-    if material.data.query_texts is None:
-        labels = material.data.query_labels
-        asked = [str(labels[row]) if labels is not None else str(row) for row in shown]
-        pairs = [
-            f"{name} {terminal.plain('→')} {' '.join(shelf.names(material, row))}"
-            for name, row in zip(asked, shown, strict=True)
-        ]
-        half = -(-len(pairs) // 2)
-        left, right = pairs[:half], pairs[half:]
-        return terminal.beside([left, right], gap=8)
-    texts = [material.data.query_texts[row] for row in shown]
-    if max(map(len, texts)) < 20:
-        width = max(map(len, texts))
-        arrow = terminal.plain("→")
+    material, shown = story.material, story.material.shown
+    asked = [terminal.plain(material.query_name(row)) for row in shown]
+    found = [[*map(terminal.plain, story.shelf.names(material, row))] for row in shown]
+    arrow, width = terminal.plain("→"), max(map(len, asked))
+    if width > _SHORT:
         return [
-            terminal.plain(f"{text.rjust(width)} {arrow} {', '.join(shelf.names(material, row))}")
-            for text, row in zip(texts, shown, strict=True)
+            line
+            for name, nearest in zip(asked, found, strict=True)
+            for line in (
+                terminal.bold(shorten(name)),
+                *(f"  {arrow} {shorten(one, _WIDTH - 4)}" for one in nearest[:3]),
+            )
         ]
-    lines: list[str] = []
-    for text, row in zip(texts, shown, strict=True):
-        lines.append(terminal.bold(terminal.plain(shorten(text))))
-        lines += [
-            terminal.plain(f"  → {shorten(name, _WIDTH - 4)}")
-            for name in shelf.names(material, row)[:3]
-        ]
-    return lines
+    separator = " " if material.data.query_texts is None else ", "
+    lines = [
+        f"{name.rjust(width)} {arrow} {separator.join(nearest)}"
+        for name, nearest in zip(asked, found, strict=True)
+    ]
+    if max(map(len, lines)) > _WIDTH // 2 - 4:
+        return lines
+    half = -(-len(lines) // 2)
+    return terminal.beside([lines[:half], lines[half:]], gap=8)
 
 
 def truly_nearest(story: Story, row: int) -> list[str]:
     """What the exact neighbours of a query are called."""
-    return names_of(story.material, story.truth.ids[row, :SHOWN].tolist())
+    return [story.material.base_name(near) for near in story.truth.ids[row, :SHOWN].tolist()]
 
 
 def shorten(text: str, width: int = _WIDTH) -> str:
