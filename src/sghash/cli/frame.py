@@ -124,29 +124,47 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # A name or a metadata text that the terminal cannot show must not end the command.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        sys.exit(_run(arguments))
+    finally:
+        if arguments is None:
+            # All is done and said: an impatient second Ctrl-C shall not end it with a traceback.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Run a verb and say on stderr why it failed, if it does; returns the exit code."""
+    try:
         with _ended_like_interrupted():
             code = program.main(args=arguments, prog_name="sghash", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
+        return code if isinstance(code, int) else 0
     except (click.exceptions.Abort, KeyboardInterrupt):
-        _stop("interrupted", 130)
+        return _said("interrupted", 130)
     except click.ClickException as error:
         usage = io.StringIO()
         error.show(usage)
         for line in usage.getvalue().splitlines():
             click.echo(shortened(printable(line, keep="\t")), err=True)
-        sys.exit(error.exit_code)
+        return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone: leave quietly, as other filters do.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except (SghashError, OSError, MemoryError, RecursionError, UnicodeError) as error:
-        _log.info("this is where it failed", exc_info=error)
-        _stop(_sentence(error), 1)
+        return 1
     except Exception as error:
+        if _was_interrupted(error):
+            return _said("interrupted", 130)
         _log.info("this is where it failed", exc_info=error)
+        if isinstance(error, (SghashError, OSError, MemoryError, RecursionError, UnicodeError)):
+            return _said(_sentence(error), 1)
         text = " ".join(str(error).split())
-        _stop(f"a fault of sghash, please report it ({type(error).__name__}: {text}); "
-              "sghash -v VERB ... shows where", 3)  # fmt: skip
+        what = f"a fault of sghash, please report it ({type(error).__name__}: {text})"
+        return _said(f"{what}; sghash -v VERB ... shows where", 3)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: a package that is loading turns it into an ImportError."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 @contextmanager
@@ -179,10 +197,10 @@ def _sentence(error: BaseException) -> str:
     return str(error)
 
 
-def _stop(message: str, code: int) -> None:
-    """Say one line, however strange or long the names in it are, and end."""
+def _said(message: str, code: int) -> int:
+    """Say one line, however strange or long the names in it are; returns the exit code."""
     click.echo(f"sghash: {shortened(printable(message))}", err=True)
-    sys.exit(code)
+    return code
 
 
 def shortened(text: str) -> str:
