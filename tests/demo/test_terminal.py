@@ -44,6 +44,14 @@ def test_colours_only_where_wanted_and_always_ended():
     assert visible(bright.bold("abc")) == 3 and bright.dim("x").endswith("\x1b[0m")
 
 
+def test_a_colour_becomes_the_nearest_of_the_256():
+    bright = Terminal("utf-8", colour=True)
+    (line,) = bright.bits(np.array([True]))
+    assert "\x1b[38;5;166m" in line  # d75f00, for the d55e00 of SGH
+    (line,) = bright.picture(np.array([[[1.0, 0.0, 0.37]]]))
+    assert line.startswith(f"\x1b[48;5;{16 + 36 * 5 + 1}m")
+
+
 def test_blocks_stand_side_by_side_centred():
     assert RICH.beside([["aa", "b", "cc"], ["X"]], gap=2) == ["aa", "b   X", "cc"]
 

@@ -160,6 +160,8 @@ def test_the_markdown_twin_has_every_piece_and_its_pictures(tmp_path):
     assert linked == [f"recall-by-length-{n}" for n in ("1.svg", "2.png", "3.png")]
     assert sorted(p.name for p in (tmp_path / "pictures").iterdir()) == sorted(linked)
     assert (tmp_path / "pictures" / linked[1]).read_bytes() == PNG
+    # A drawing lies on white paper in a file, since whoever shows it may be dark.
+    assert b'<svg width="10pt"><rect' in (tmp_path / "pictures" / linked[0]).read_bytes()
 
 
 def test_a_failed_save_leaves_the_old_page(tmp_path, monkeypatch):

@@ -61,12 +61,17 @@ def _neighbor_table(page: Page, story: Story) -> None:
     rows = [
         (
             shorten(story.material.query_name(row), 90),
-            ", ".join(shorten(name, 60) for name in story.shelf.names(story.material, row)),
-            ", ".join(shorten(name, 60) for name in truly_nearest(story, row)),
+            "; ".join(_headword(name) for name in story.shelf.names(story.material, row)),
+            "; ".join(_headword(name) for name in truly_nearest(story, row)),
         )
         for row in story.material.shown
     ]
     page.table((story.material.set.unit, f"found by {story.n_bits} bits", "truly nearest"), rows)
+
+
+def _headword(text: str) -> str:
+    """A word as it is; of a definition "word, word: meaning" the first word."""
+    return text if len(text) < 20 else shorten(text.split(":")[0].split(",")[0], 40)
 
 
 def _tables(page: Page, story: Story) -> None:

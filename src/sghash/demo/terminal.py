@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ _RESET = "\x1b[0m"
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 # Greys 232 to 255 of the 256 colours, and the cube of 6 x 6 x 6 that starts at 16.
 _FIRST_GREY, _GREYS, _CUBE = 232, 24, 16
+_LEVELS = np.array([0, 95, 135, 175, 215, 255])
 
 
 @dataclass(frozen=True)
@@ -121,11 +123,14 @@ def _cell(pixel: NDArray[np.float64]) -> str:
     if np.ndim(pixel) == 0:
         colour = _FIRST_GREY + round(float(np.clip(pixel, 0, 1)) * (_GREYS - 1))
     else:
-        red, green, blue = (round(float(value) * 5) for value in np.clip(pixel, 0, 1))
-        colour = _CUBE + 36 * red + 6 * green + blue
+        colour = _in_cube(np.clip(pixel, 0, 1) * 255)
     return f"\x1b[48;5;{colour}m  "
 
 
 def _nearest(colour: str) -> int:
-    red, green, blue = (round(int(colour[i : i + 2], 16) / 255 * 5) for i in (1, 3, 5))
+    return _in_cube(np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]))
+
+
+def _in_cube(rgb: NDArray[Any]) -> int:
+    red, green, blue = (int(np.abs(_LEVELS - value).argmin()) for value in rgb)
     return _CUBE + 36 * red + 6 * green + blue

@@ -87,9 +87,11 @@ def _figure(figure: Figure, first: int) -> str:
         inline_html(picture, alt=alt, number=number)
         for number, picture in enumerate(figure.pictures, first)
     ]
-    kinds = ["picture wide" if is_wide(one) else "picture" for one in figure.pictures]
+    # A wide picture may scroll in its frame, which the keyboard must reach.
+    opening = ('<div class="picture">', '<div class="picture wide" tabindex="0">')
     row = "\n".join(
-        f'<div class="{kind}">{one}</div>' for kind, one in zip(kinds, shown, strict=True)
+        f"{opening[is_wide(picture)]}{element}</div>"
+        for picture, element in zip(figure.pictures, shown, strict=True)
     )
     caption = f"<figcaption>{_words(figure.caption)}</figcaption>" if figure.caption else ""
     return f'<figure><div class="pictures">{row}</div>{caption}</figure>'

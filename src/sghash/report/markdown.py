@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from sghash.report.numbers import is_number
-from sghash.report.pictures import is_png
+from sghash.report.pictures import is_png, on_paper
 from sghash.report.pieces import Code, Definition, Figure, Piece, Section, Table, Text, Verdict
-
-_SIGNS = {"agrees": "agrees", "differs": "differs", "open": "open"}
 
 
 def render(title: str, summary: str, pieces: Sequence[Piece], folder: str) -> str:
@@ -23,7 +21,7 @@ def render(title: str, summary: str, pieces: Sequence[Piece], folder: str) -> st
 def pictures(pieces: Sequence[Piece]) -> dict[str, bytes]:
     """File name -> content of every picture."""
     shown = [picture for piece in pieces if isinstance(piece, Figure) for picture in piece.pictures]
-    return dict(zip(_names(pieces), shown, strict=True))
+    return dict(zip(_names(pieces), map(on_paper, shown), strict=True))
 
 
 def _names(pieces: Sequence[Piece]) -> list[str]:

@@ -42,6 +42,14 @@ def is_png(picture: bytes) -> bool:
     return picture.startswith(_PNG)
 
 
+def on_paper(picture: bytes) -> bytes:
+    """A picture for a file of its own: a drawing lies on white, whatever page shows it."""
+    if is_png(picture):
+        return picture
+    paper = f'<rect width="100%" height="100%" fill="{PAPER}"/>'.encode("ascii")
+    return re.sub(rb"<svg\b[^>]*>", lambda opening: opening[0] + paper, picture, count=1)
+
+
 def is_wide(picture: bytes) -> bool:
     """Whether a drawing is too wide for a phone, unless it were shrunk beyond reading."""
     width = re.search(rb'<svg\b[^>]*?\bwidth="([\d.]+)pt"', picture)
