@@ -12,7 +12,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test test-all check format setup bench wheel clean
+.PHONY: help demo test test-all test-torch check format setup bench wheel clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*##/\t/' | while IFS=$$'\t' read -r name text; do
@@ -43,6 +43,14 @@ test: $(VENV)/.dev ## the tests (under five minutes)
 
 test-all: $(VENV)/.dev ## the slow tests and those that install things (under thirty minutes)
 	$(RUN) -m pytest -q -m 'slow'
+
+$(VENV)/.torch: $(VENV)/.dev
+	@echo "installing PyTorch into $(VENV) ..." >&2
+	$(PIP) -e '.[torch]'
+	touch $@
+
+test-torch: $(VENV)/.torch ## the tests of DeepSGH, which needs PyTorch to be fitted
+	$(RUN) -m pytest -q -m 'torch'
 
 check: $(VENV)/.dev ## format, lint, types, layers
 	$(RUN) -m ruff format --check .

@@ -63,6 +63,9 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
     from sghash.models.binary_autoencoder import (
         BinaryAutoencoder as BinaryAutoencoder,
     )
+    from sghash.models.deep import (
+        DeepSGH as DeepSGH,
+    )
     from sghash.models.graph_hashing import (
         GraphHashing as GraphHashing,
     )
@@ -120,6 +123,7 @@ _HOMES = {
     "CATALOG": "sghash.data.catalog",
     "Collection": "sghash.collection",
     "DataSet": "sghash.data.dataset",
+    "DeepSGH": "sghash.models.deep",
     "Diverged": "sghash.errors",
     "GraphHashing": "sghash.models.graph_hashing",
     "HammingIndex": "sghash.index",

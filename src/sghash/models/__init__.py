@@ -29,7 +29,10 @@ REFERENCE_MODELS: dict[str, str] = {
     "ProductQuantizer": "sghash.models.product_quantizer",
 }
 
-_ALL = {**MODELS, **REFERENCE_MODELS}
+#: Hashing models that need an extra to be fitted; loaded ones encode without it.
+EXTRA_MODELS: dict[str, str] = {"DeepSGH": "sghash.models.deep"}
+
+_ALL = {**MODELS, **REFERENCE_MODELS, **EXTRA_MODELS}
 
 
 def model_class(name: str) -> Any:
