@@ -119,7 +119,7 @@ def test_marks_are_put_in_the_order_of_rows():
 
 @pytest.mark.parametrize("n_bits", [1, 21, 64, 65, 130, 200])
 def test_tables_and_terms_are_the_formula(n_bits, rng):
-    codes, tables, terms = make(rng, 50, n_bits, 4, l2=False)
+    codes, _, _ = make(rng, 50, n_bits, 4, l2=False)
     slopes, gram = rng.standard_normal((4, n_bits)), rng.standard_normal((n_bits, n_bits))
     gram += gram.T
     bits = unpack_bits(codes, n_bits).astype(float)
@@ -128,6 +128,15 @@ def test_tables_and_terms_are_the_formula(n_bits, rng):
     found = code_terms.code_terms(codes, code_terms.gram_tables(gram, codes.shape[1]))
     expected = np.einsum("ij,jk,ik->i", bits, gram, bits)
     np.testing.assert_allclose(found, expected, atol=1e-6 * n_bits**2)
+
+
+@pytest.mark.parametrize("k", [1, 5, 32, 33, 90, 200])
+def test_best_places_are_a_stable_sort(k, rng):
+    scores = rng.integers(0, 25, (7, 200)).astype(np.float32)
+    scores[1] = 3
+    scores[2, 50:] = np.inf
+    expected = np.argsort(scores, axis=1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(rescoring.best_places(scores, k), expected)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ the decoder scores every row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,16 +26,11 @@ from sghash.neighbors import (
 )
 from sghash.validation import Codes, Ids, Vectors
 
-# Kept vectors that are brought together at a time: they stay in the cache.
-GATHER_BYTES = 1 << 21
-# Up to so many are kept sorted while they are found; more are sorted in the end.
-INSERT_BELOW = 32
-_KINDS = {"l2": 0, "ip": 1, "cosine": 2}
 _Mask = NDArray[np.bool_]
 
 
 class Candidates(NamedTuple):
-    """Rows still in question: (n_queries, m) each; padding has id -1."""
+    """Rows still in question: (n_queries, m) each, by (distance, id); padding has id -1."""
 
     distances: NDArray[Any]
     ids: Ids
@@ -120,7 +115,7 @@ def run_stages(
             scores = decoder_scores(views, found, decoder, queries, threads)
             found = ordered(found, scores, n_decoded)
     if not last:
-        found = ordered(found, vector_scores(views, found, queries, metric), stages.k)
+        found = ordered(found, vector_scores(views, found, queries, metric, threads), stages.k)
     return answer(found, stages.k)
 
 
@@ -170,30 +165,40 @@ def decoder_scores(
     from sghash.kernels.rescoring import scores
 
     tables, offsets = query_scores(decoder, queries)
-    rows = np.where(candidates.ids == PADDING_ID, -1, candidates.rows)
-    found = np.full(rows.shape, np.inf, dtype=np.float32)
-    for owner, view in enumerate(views):
-        mine = np.where(candidates.owners == owner, rows, -1) if len(views) > 1 else rows
-        part = scores(view.rows.codes, mine, tables, decoder.gram, threads=threads)
-        found = np.minimum(found, part) if len(views) > 1 else part
-    return found + offsets[:, None]
+
+    def score(view: View, rows: NDArray[np.int64]) -> Vectors:
+        return scores(view.rows.codes, rows, tables, decoder.gram, threads=threads)
+
+    return _over_segments(views, candidates, score) + offsets[:, None]
 
 
 def vector_scores(
-    views: Sequence[View], candidates: Candidates, queries: Vectors, metric: str
+    views: Sequence[View], candidates: Candidates, queries: Vectors, metric: str, threads: int
 ) -> Vectors:
     """Exact distance of every candidate's kept vector; infinite for padding."""
-    from sghash.kernels.halves import as_float32
-    from sghash.kernels.rescoring import vector_distances
+    from sghash.kernels.kept import kept_distances
 
-    kept = [view.rows.vectors for view in views if view.rows.vectors is not None]
-    found = np.empty(candidates.ids.shape, dtype=np.float32)
-    n_queries = max(1, GATHER_BYTES // max(1, 4 * candidates.ids.shape[1] * queries.shape[1]))
-    for start in range(0, len(queries), n_queries):
-        part = slice(start, start + n_queries)
-        vectors = gather(kept, Candidates(*(field[part] for field in candidates)))
-        found[part] = vector_distances(as_float32(vectors), queries[part], _KINDS[metric])
-    return np.where(candidates.ids == PADDING_ID, np.float32(np.inf), found)
+    def score(view: View, rows: NDArray[np.int64]) -> Vectors:
+        assert view.rows.vectors is not None  # the plan of the search has made sure
+        return kept_distances(view.rows.vectors, rows, queries, metric, threads=threads)
+
+    return _over_segments(views, candidates, score)
+
+
+def _over_segments(
+    views: Sequence[View],
+    candidates: Candidates,
+    score: Callable[[View, NDArray[np.int64]], Vectors],
+) -> Vectors:
+    """Scores of all candidates, each by its own segment; `score` makes negative rows infinite."""
+    rows = np.where(candidates.ids == PADDING_ID, -1, candidates.rows)
+    if len(views) == 1:
+        return score(views[0], rows)
+    found = np.full(rows.shape, np.inf, dtype=np.float32)
+    for owner, view in enumerate(views):
+        mine = np.where(candidates.owners == owner, rows, -1)
+        np.minimum(found, score(view, mine), out=found)
+    return found
 
 
 def gather(arrays: Sequence[NDArray[Any]], candidates: Candidates) -> NDArray[Any]:
@@ -209,14 +214,10 @@ def gather(arrays: Sequence[NDArray[Any]], candidates: Candidates) -> NDArray[An
 
 
 def ordered(candidates: Candidates, scores: Vectors, k: int) -> Candidates:
-    """The k best by (score, what the stage before said, id); distances become the scores."""
+    """The k best by score; what ties stays in the order of the stage before, then of ids."""
     from sghash.kernels.rescoring import best_places
 
-    k_here = min(k, scores.shape[1])
-    if k_here <= INSERT_BELOW:
-        order = best_places(scores, candidates.distances, candidates.ids, k_here)
-    else:
-        order = np.lexsort((candidates.ids, candidates.distances, scores), axis=1)[:, :k_here]
+    order = best_places(scores, min(k, scores.shape[1]))
     best = candidates.take(order)
     return best._replace(distances=np.take_along_axis(scores, order, axis=1))
 

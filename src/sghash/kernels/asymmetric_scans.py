@@ -12,7 +12,7 @@ from sghash.kernels import nibbles
 from sghash.kernels.code_terms import code_term
 from sghash.kernels.compiling import compiled
 from sghash.kernels.lanes import trailing_zeros
-from sghash.kernels.rescoring import linear_score
+from sghash.kernels.rescoring import kth_smallest, linear_score
 
 
 @compiled
@@ -34,7 +34,7 @@ def _offer(
     if place + 1 < scores.shape[1]:
         return False
     # Entries stay in rising order of rows, so of equal scores the first ones win.
-    bar = _kth(scores[query].copy(), k)
+    bar = kth_smallest(scores[query].copy(), k)
     better = 0
     for i in range(place + 1):
         better += scores[query, i] < bar
@@ -48,31 +48,6 @@ def _offer(
     used[query] = k
     bars[query] = bar
     return True
-
-
-@compiled
-def _kth(values: NDArray[np.float32], k: int) -> np.float32:
-    """The k-th smallest value; disturbs the order of `values`."""
-    low, high = 0, len(values) - 1
-    while low < high:
-        pivot = values[(low + high) // 2]
-        i, j = low, high
-        while i <= j:
-            while values[i] < pivot:
-                i += 1
-            while values[j] > pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if k - 1 <= j:
-            high = j
-        elif k - 1 >= i:
-            low = i
-        else:
-            break
-    return values[k - 1]
 
 
 @compiled

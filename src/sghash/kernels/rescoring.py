@@ -8,7 +8,6 @@ of its own, see `code_terms`.
 from __future__ import annotations
 
 import threading
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +18,8 @@ from sghash.kernels.pieces import cut, run
 from sghash.kernels.staging import word_of
 from sghash.validation import Codes, Ids, Vectors
 
+# Up to so many are kept sorted while they are found; more are sorted in the end.
+INSERT_BELOW = 32
 # The bits of every value of a nibble, first bit first: (4, 16).
 _NIBBLE_BITS = np.unpackbits(np.arange(16, dtype=np.uint8)[:, None], axis=1).T[4:]
 _FLOAT_BITS = _NIBBLE_BITS.astype(np.float64)
@@ -88,80 +89,70 @@ def _scores(
             out[query, i] = score
 
 
+def best_places(scores: Vectors, k: int) -> Ids:
+    """Columns (n_queries, k) of the least scores, those that tie in their order; k <= columns."""
+    out = np.empty((len(scores), k), dtype=np.int64)
+    fill = _insert_best if k <= INSERT_BELOW else _select_best
+    announce(fill, "rescoring")
+    fill(scores, out)
+    return out
+
+
 @compiled
-def best_places(
-    scores: NDArray[np.float32], distances: NDArray[np.float64], ids: NDArray[np.int64], k: int
-) -> NDArray[np.int64]:
-    """Columns (n_queries, k) of the best by (score, distance, id), k at most their number."""
-    n_queries, m = scores.shape
-    out = np.empty((n_queries, k), dtype=np.int64)
-    for query in range(n_queries):
+def _insert_best(scores: NDArray[np.float32], out: NDArray[np.int64]) -> None:
+    k = out.shape[1]
+    for query in range(scores.shape[0]):
         used = 0
-        for i in range(m):
+        for i in range(scores.shape[1]):
             place = used
-            while place > 0:
-                other = out[query, place - 1]
-                if scores[query, i] > scores[query, other]:
-                    break
-                if scores[query, i] == scores[query, other]:
-                    near, far = distances[query, i], distances[query, other]
-                    if near > far or (near == far and ids[query, i] > ids[query, other]):
-                        break
+            while place > 0 and scores[query, i] < scores[query, out[query, place - 1]]:
                 place -= 1
             if place < k:
                 used = min(used + 1, k)
                 for j in range(used - 1, place, -1):
                     out[query, j] = out[query, j - 1]
                 out[query, place] = i
-    return out
 
 
-def vector_distances(candidates: Vectors, queries: Vectors, kind: int) -> Vectors:
-    """Distances (n_queries, m) of vectors (n_queries, m, d): kind 0 is L2, 1 is -ip, 2 cosine."""
-    out = np.empty(candidates.shape[:2], dtype=np.float32)
-    announce(_squares if kind == 0 else _products, "rescoring")
-    if kind == 0:
-        _squares(candidates, queries, out)
-        return out
-    lengths = np.ones_like(out)
-    _products(candidates, queries, lengths, out)
-    if kind == 2:
-        norms = lengths * np.linalg.norm(queries, axis=1).astype(np.float32)[:, None]
-        return 1 + np.divide(out, norms, out=np.zeros_like(out), where=norms > 0)
-    return out
+@compiled
+def _select_best(scores: NDArray[np.float32], out: NDArray[np.int64]) -> None:
+    k = out.shape[1]
+    columns, found = np.empty(k, dtype=np.int64), np.empty(k, dtype=np.float32)
+    for query in range(scores.shape[0]):
+        last = kth_smallest(scores[query].copy(), k)
+        ties = k
+        for i in range(scores.shape[1]):
+            ties -= scores[query, i] < last
+        used = 0
+        for i in range(scores.shape[1]):
+            score = scores[query, i]
+            if score < last or (score == last and ties > 0):
+                ties -= score == last
+                columns[used], found[used] = i, score
+                used += 1
+        out[query] = columns[np.argsort(found, kind="mergesort")]
 
 
-# Sums in any order, so that they are computed in vectors; the same order at every call.
-_summing = partial(compiled, fastmath=True)
-
-
-@_summing
-def _squares(
-    candidates: NDArray[np.float32], queries: NDArray[np.float32], out: NDArray[np.float32]
-) -> None:
-    for query in range(candidates.shape[0]):
-        for i in range(candidates.shape[1]):
-            total = np.float32(0)
-            for j in range(candidates.shape[2]):
-                difference = queries[query, j] - candidates[query, i, j]
-                total += difference * difference
-            out[query, i] = total
-
-
-@_summing
-def _products(
-    candidates: NDArray[np.float32],
-    queries: NDArray[np.float32],
-    lengths: NDArray[np.float32],
-    out: NDArray[np.float32],
-) -> None:
-    """Negative inner products, and the lengths of the candidates."""
-    for query in range(candidates.shape[0]):
-        for i in range(candidates.shape[1]):
-            total, square = np.float32(0), np.float32(0)
-            for j in range(candidates.shape[2]):
-                x = candidates[query, i, j]
-                total += queries[query, j] * x
-                square += x * x
-            out[query, i] = -total
-            lengths[query, i] = np.sqrt(square)
+@compiled
+def kth_smallest(values: NDArray[np.float32], k: int) -> np.float32:
+    """The k-th smallest value; disturbs the order of `values`."""
+    low, high = 0, len(values) - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        i, j = low, high
+        while i <= j:
+            while values[i] < pivot:
+                i += 1
+            while values[j] > pivot:
+                j -= 1
+            if i <= j:
+                values[i], values[j] = values[j], values[i]
+                i += 1
+                j -= 1
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            break
+    return values[k - 1]
