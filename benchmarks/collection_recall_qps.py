@@ -1,153 +1,313 @@
 """Recall against queries per second of the whole pipeline, beside FAISS, with bytes per vector.
 
-    python benchmarks/collection_recall_qps.py                         # both data sets
-    python benchmarks/collection_recall_qps.py --datasets minilm-wordnet
-    python benchmarks/collection_recall_qps.py --plot recall_qps.png   # draw it as well
+    python benchmarks/collection_recall_qps.py                     # both data sets, 64 and 128 bits
+    python benchmarks/collection_recall_qps.py --datasets minilm-wordnet --bits 64
+    python benchmarks/collection_recall_qps.py --fresh             # learn, build and measure anew
+    python benchmarks/collection_recall_qps.py --report            # table and plot of what is there
 
 The collection keeps float16 vectors and ends with exact distances; what varies is how many rows
-its shortlist has. FAISS: IVFFlat by `nprobe`, HNSWFlat by `efSearch`, RaBitQ with float16 refine by
-`k_factor`. One thread, all queries in one call, the best of three. Recall10@10. Data sets are
-looked for in the folder SGHASH_DATA; models learn from the base, never from queries.
+its shortlist has. FAISS: IVFFlat by `nprobe`, HNSWFlat (M = 32, efConstruction = 80) by `efSearch`,
+RaBitQ with queries of 8 bits, alone and refined by float16 vectors by `k_factor`. One thread.
+Queries per second in two ways: 1000 queries in one call, and 100 queries one by one; of up to five
+repetitions, the best. Recall10@10 is the share of the true ten nearest among the ten returned.
+Bytes per vector are those of the files, which hold everything but FAISS's working memory and ours
+(1 byte per vector when every row is scored in L2). Data sets are looked for in SGHASH_DATA; models
+learn from the base, never from queries.
+
+What is built stays in build/collection_recall_qps, and so does every measured row: a run that was
+interrupted continues.
 """
 
 from __future__ import annotations
 
 import argparse
-import tempfile
+import shutil
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import faiss
 import numpy as np
 
 import sghash
 from sghash import Collection
+from sghash.evaluation import append_row, format_table, read_rows
+from sghash.optional import require
 
 K = 10
+N_QUERIES, N_SINGLE = 1000, 100
+REPETITIONS, SECONDS = 5, 20.0
 DATASETS = ["sift-photos", "minilm-wordnet"]
+FOLDER = Path("build/collection_recall_qps")
+SHORTLISTS = (20, 50, 100, 200, 500, 1000, 2000, (2000, 200), ("all", 50), ("all", 200))
+NPROBES = (1, 2, 4, 8, 16, 32, 64)
+EFS = (10, 20, 40, 80, 160, 320)
+FACTORS = (1, 2, 5, 10, 20, 50)
 
 
-class Point(NamedTuple):
-    """One setting of one method."""
+class Setting(NamedTuple):
+    """One point of a method's curve: how to search, once the method is built."""
 
-    method: str
-    setting: str
-    recall: float
-    qps: float
+    name: str
+    search: Callable[[np.ndarray], np.ndarray]
+
+
+class Built(NamedTuple):
+    """A method that is ready: its settings, and what it cost."""
+
+    settings: list[Setting]
     n_bytes: float
+    seconds: float
 
 
-def measure(search: Callable[[], np.ndarray], truth: np.ndarray) -> tuple[float, float]:
-    ids, best = search(), np.inf
-    for _ in range(3):
-        started = time.perf_counter()
-        search()
-        best = min(best, time.perf_counter() - started)
-    hits = [len(set(a) & set(b)) for a, b in zip(ids.tolist(), truth.tolist(), strict=True)]
-    return float(np.mean(hits)) / K, len(truth) / best
+class Task(NamedTuple):
+    """A data set: base and queries (float32), their true neighbours, and where to build."""
+
+    name: str
+    metric: str
+    base: np.ndarray
+    queries: np.ndarray
+    truth: np.ndarray
+    folder: Path
 
 
-def ours(base, queries, truth, metric, n_bits) -> Iterator[Point]:
-    model = sghash.SGH(n_bits=n_bits, metric=metric, random_state=0).fit(base)
-    with tempfile.TemporaryDirectory() as folder:
-        collection = Collection.create(
-            Path(folder) / "c", model, keep_vectors="float16", metric=metric
+def load(name: str) -> Task:
+    data = sghash.load_dataset(name, fetch=False)
+    base, queries = (np.asarray(a, dtype=np.float32) for a in (data.base, data.queries))
+    queries = queries[:N_QUERIES]
+    truth = sghash.ground_truth(base, queries, K, metric=data.metric).ids
+    return Task(name, data.metric, base, queries, truth, FOLDER / name)
+
+
+def ours(task: Task, n_bits: int) -> Built:
+    path = task.folder / f"sghash-{n_bits}"
+
+    def build() -> None:
+        model = sghash.SGH(n_bits=n_bits, metric=task.metric, random_state=0).fit(task.base)
+        with Collection.create(
+            path, model, keep_vectors="float16", metric=task.metric
+        ) as collection:
+            collection.add(task.base)
+            collection.compact()
+
+    seconds = once(path, build)
+    collection = Collection.open(path)
+
+    def setting(shortlist: Any) -> Setting:
+        return Setting(
+            f"shortlist {shortlist}",
+            lambda queries: (
+                collection.search(queries, K, rerank="vectors", shortlist=shortlist, threads=1).ids
+            ),
         )
-        for start in range(0, len(base), 50_000):
-            collection.add(base[start : start + 50_000])
-        collection.compact()
-        n_bytes = collection.stats()["bytes_per_row"]
-        for shortlist in (20, 50, 100, 200, 500, 1000, (2000, 500), ("all", 100), ("all", 500)):
-            recall, qps = measure(
-                lambda s=shortlist: (
-                    collection.search(queries, K, rerank="vectors", shortlist=s, threads=1).ids
-                ),
-                truth,
-            )
-            yield Point(f"sghash {n_bits} bits", f"shortlist {shortlist}", recall, qps, n_bytes)
+
+    size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return Built([setting(shortlist) for shortlist in SHORTLISTS], size / len(task.base), seconds)
 
 
-def rivals(base, queries, truth, metric) -> Iterator[Point]:
-    n, width = base.shape
-    kind = faiss.METRIC_L2 if metric == "l2" else faiss.METRIC_INNER_PRODUCT
-    if metric == "cosine":
-        base, queries = _unit(base), _unit(queries)
-    lists = int(4 * np.sqrt(n))
+def rival(
+    task: Task,
+    name: str,
+    make: Callable[[int, int, np.ndarray], Any],
+    settings: Callable[[Any], Iterator[tuple[str, Callable[[], None]]]],
+) -> Built:
+    """A FAISS index, built once and kept; `settings` yields names and what to set."""
+    path = task.folder / f"{name}.faiss"
+    kind = faiss.METRIC_L2 if task.metric == "l2" else faiss.METRIC_INNER_PRODUCT
+    unit = task.metric == "cosine"
+
+    def build() -> None:
+        base = _unit(task.base) if unit else task.base
+        index = make(base.shape[1], kind, base)
+        index.add(base)
+        faiss.write_index(index, str(path))
+
+    seconds = once(path, build)
+    index = faiss.read_index(str(path))
+
+    def setting(name: str, prepare: Callable[[], None]) -> Setting:
+        def search(queries: np.ndarray) -> np.ndarray:
+            prepare()
+            return index.search(_unit(queries) if unit else queries, K)[1]
+
+        return Setting(name, search)
+
+    found = [setting(name, prepare) for name, prepare in settings(index)]
+    return Built(found, path.stat().st_size / len(task.base), seconds)
+
+
+def make_ivf(width: int, kind: int, base: np.ndarray) -> Any:
+    lists = int(4 * np.sqrt(len(base)))
     index = faiss.IndexIVFFlat(faiss.IndexFlat(width, kind), width, lists, kind)
-    index.train(base[:: max(1, n // (40 * lists))])
-    index.add(base)
-    for nprobe in (1, 2, 4, 8, 16, 32, 64):
-        index.nprobe = nprobe
-        recall, qps = measure(lambda i=index: i.search(queries, K)[1], truth)
-        yield Point("FAISS IVFFlat", f"nprobe {nprobe}", recall, qps, 4 * width + 8)
+    index.train(base[:: max(1, len(base) // (40 * lists))])
+    return index
+
+
+def make_hnsw(width: int, kind: int, base: np.ndarray) -> Any:
     index = faiss.IndexHNSWFlat(width, 32, kind)
     index.hnsw.efConstruction = 80
-    index.add(base)
-    for ef in (10, 20, 40, 80, 160, 320):
-        index.hnsw.efSearch = ef
-        recall, qps = measure(lambda i=index: i.search(queries, K)[1], truth)
-        yield Point("FAISS HNSWFlat", f"efSearch {ef}", recall, qps, 4 * width + 32 * 2 * 4 + 12)
-    coarse = faiss.IndexRaBitQ(width, kind)
-    exact = faiss.IndexScalarQuantizer(width, faiss.ScalarQuantizer.QT_fp16, kind)
-    index = faiss.IndexRefine(coarse, exact)
+    return index
+
+
+def make_rabitq(width: int, kind: int, base: np.ndarray) -> Any:
+    index = faiss.IndexRaBitQ(width, kind)
     index.train(base)
-    index.add(base)
-    n_bytes = coarse.code_size + 2 * width
-    for factor in (1, 2, 5, 10, 20, 50):
-        index.k_factor = factor
-        recall, qps = measure(lambda i=index: i.search(queries, K)[1], truth)
-        yield Point("FAISS RaBitQ+refine", f"k_factor {factor}", recall, qps, n_bytes)
+    return index
 
 
-def _unit(vectors):
+def make_refined(width: int, kind: int, base: np.ndarray) -> Any:
+    index = faiss.index_factory(width, "RaBitQ,Refine(SQfp16)", kind)
+    index.train(base)
+    return index
+
+
+def each(obj: Any, name: str, values: tuple[int, ...]) -> Iterator[tuple[str, Callable[[], None]]]:
+    for value in values:
+        yield f"{name} {value}", lambda value=value: setattr(obj, name, value)
+
+
+def rabitq_settings(index: Any) -> Iterator[tuple[str, Callable[[], None]]]:
+    index.qb = 8
+    yield "alone", lambda: None
+
+
+def refined_settings(index: Any) -> Iterator[tuple[str, Callable[[], None]]]:
+    faiss.downcast_index(index.base_index).qb = 8
+    yield from each(index, "k_factor", FACTORS)
+
+
+RIVALS = {
+    "FAISS IVFFlat": ("ivf", make_ivf, lambda index: each(index, "nprobe", NPROBES)),
+    "FAISS HNSWFlat": ("hnsw", make_hnsw, lambda index: each(index.hnsw, "efSearch", EFS)),
+    "FAISS RaBitQ": ("rabitq", make_rabitq, rabitq_settings),
+    "FAISS RaBitQ + refine": ("rabitq-refine", make_refined, refined_settings),
+}
+
+
+def once(path: Path, build: Callable[[], None]) -> float:
+    """Build what is not there yet; return the seconds it took, then or earlier."""
+    note = path.with_suffix(".seconds")
+    if not note.exists():
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        print(f"building {path}", flush=True)
+        started = time.perf_counter()
+        build()
+        note.write_text(f"{time.perf_counter() - started:.1f}")
+    return float(note.read_text())
+
+
+def best_seconds(run: Callable[[], Any]) -> float:
+    """The best of five repetitions, of fewer where they take long."""
+    best, begun = np.inf, time.perf_counter()
+    for _ in range(REPETITIONS):
+        started = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - started)
+        if time.perf_counter() - begun > SECONDS:
+            break
+    return best
+
+
+def measure(setting: Setting, task: Task) -> dict[str, float]:
+    some = task.queries[:N_SINGLE]
+    ids = np.concatenate([setting.search(some), setting.search(task.queries)[len(some) :]])
+    hits = [len(set(a) & set(b)) for a, b in zip(ids.tolist(), task.truth.tolist(), strict=True)]
+    together = best_seconds(lambda: setting.search(task.queries))
+    single = best_seconds(lambda: [setting.search(query[None]) for query in some])
+    return {
+        "recall": float(np.mean(hits)) / K,
+        "qps": len(task.queries) / together,
+        "qps_single": len(some) / single,
+    }
+
+
+def _unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def draw(points: dict[str, list[Point]], path: str) -> None:
-    import matplotlib
+def methods_of(task: Task, bits: list[int]) -> Iterator[tuple[str, Callable[[], Built]]]:
+    for n_bits in bits:
+        yield f"sghash {n_bits} bits", partial(ours, task, n_bits)
+    for method, about in RIVALS.items():
+        yield method, partial(rival, task, *about)
 
-    matplotlib.use("Agg")
+
+def measure_all(names: list[str], bits: list[int]) -> None:
+    for name in names:
+        task = load(name)
+        done = {(row["method"], row["setting"]) for row in rows_of(name)}
+        for method, build in methods_of(task, bits):
+            built = build()
+            for setting in built.settings:
+                if (method, setting.name) in done:
+                    continue
+                row = {"dataset": name, "method": method, "setting": setting.name}
+                row |= {"n_bytes": built.n_bytes, "build_seconds": built.seconds}
+                row |= measure(setting, task)
+                append_row(FOLDER / "rows.jsonl", row)
+                print(f"{name}, {method}, {setting.name}: recall {row['recall']:.3f}, "
+                      f"{row['qps']:,.0f} queries/s", flush=True)  # fmt: skip
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    return [row for row in read_rows(FOLDER / "rows.jsonl") if row["dataset"] == name]
+
+
+def report(names: list[str]) -> None:
+    for name in names:
+        lines = [
+            [row["method"], row["setting"], f"{row['recall']:.3f}", f"{row['qps']:,.0f}",
+             f"{row['qps_single']:,.0f}", f"{row['n_bytes']:.0f}", f"{row['build_seconds']:.0f}"]
+            for row in rows_of(name)
+        ]  # fmt: skip
+        print(f"\n{name}, one thread")
+        heads = ["method", "setting", "Recall10@10", "queries/s", "one by one", "bytes/vector",
+                 "built in s"]  # fmt: skip
+        print(format_table(heads, lines))
+
+
+def draw(names: list[str], path: Path) -> None:
+    require("matplotlib", extra="plots").use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(points), figsize=(6 * len(points), 4.5), squeeze=False)
-    for place, (name, of_set) in zip(axes[0], points.items(), strict=True):
-        for method in dict.fromkeys(point.method for point in of_set):
-            line = sorted((p.recall, p.qps) for p in of_set if p.method == method)
-            place.plot(*zip(*line, strict=True), marker="o", label=method)
-        place.set(xlabel="Recall10@10", ylabel="queries per second", yscale="log", title=name)
-        place.legend()
+    figure, axes = pyplot.subplots(2, len(names), figsize=(6 * len(names), 9), squeeze=False)
+    titles = {"qps": f"{N_QUERIES} queries in one call", "qps_single": "one by one"}
+    for column, name in enumerate(names):
+        rows = rows_of(name)
+        for place, (field, title) in zip(axes[:, column], titles.items(), strict=True):
+            for method in dict.fromkeys(row["method"] for row in rows):
+                mine = [row for row in rows if row["method"] == method]
+                line = sorted((row["recall"], row[field]) for row in mine)
+                label = f"{method}, {mine[0]['n_bytes']:.0f} bytes/vector"
+                place.plot(*zip(*line, strict=True), marker="o", markersize=4, label=label)
+            place.set(xlabel="Recall10@10", ylabel="queries per second, one thread", yscale="log")
+            place.set_title(f"{name}, {title}")
+            place.grid(alpha=0.3)
+            place.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
+    print(f"\ndrawn: {path}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--datasets", nargs="+", default=DATASETS)
     parser.add_argument("--bits", type=int, nargs="+", default=[64, 128])
-    parser.add_argument("--plot", help="file to draw into")
+    parser.add_argument("--fresh", action="store_true", help="forget what was built and measured")
+    parser.add_argument("--report", action="store_true", help="measure nothing")
+    parser.add_argument("--plot", type=Path, default=FOLDER / "recall_qps.png")
     options = parser.parse_args()
     faiss.omp_set_num_threads(1)
-    points: dict[str, list[Point]] = {}
-    for name in options.datasets:
-        data = sghash.load_dataset(name, fetch=False)
-        base, queries = (np.asarray(a, dtype=np.float32) for a in (data.base, data.queries))
-        queries = queries[:1000]
-        truth = sghash.ground_truth(data.base, queries, K, metric=data.metric).ids
-        print(f"\n{name}: {base.shape[0]:,} x {base.shape[1]}, {data.metric}, one thread")
-        print(
-            f"{'method':<22}{'setting':<24}{'Recall10@10':>12}{'queries/s':>12}{'bytes/vector':>14}"
-        )
-        points[name] = []
-        sources = [ours(base, queries, truth, data.metric, bits) for bits in options.bits]
-        for source in [*sources, rivals(base, queries, truth, data.metric)]:
-            for point in source:
-                points[name].append(point)
-                print(f"{point.method:<22}{point.setting:<24}{point.recall:12.3f}{point.qps:12,.0f}"
-                      f"{point.n_bytes:14.0f}", flush=True)  # fmt: skip
-    if options.plot:
-        draw(points, options.plot)
+    if options.fresh:
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    if not options.report:
+        measure_all(options.datasets, options.bits)
+    report(options.datasets)
+    draw(options.datasets, options.plot)
 
 
 if __name__ == "__main__":
