@@ -61,6 +61,18 @@ def test_lines_refuses_what_cannot_be_drawn(series):
         plots.lines(series, x_label="x", y_label="y")
 
 
+@pytest.mark.parametrize("scale", ["linear", "log", "log2"])
+def test_curves_fill_their_axes(scale):
+    x = [1, 8, 64, 1024]
+    figure = plots.lines([("SGH", x, x)], x_label="x", y_label="y", x_scale=scale, y_scale=scale)
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    corners = axes.transData.transform([(1, 1), (1024, 1024)])
+    size = axes.get_window_extent()
+    assert corners[0] == pytest.approx([size.x0, size.y0], abs=0.06 * size.width)
+    assert corners[1] == pytest.approx([size.x1, size.y1], abs=0.06 * size.width)
+
+
 def test_lines_refuses_an_unknown_scale():
     with pytest.raises(InvalidInput, match="x_scale"):
         plots.lines([("SGH", [1], [1])], x_label="x", y_label="y", x_scale="cubic")
@@ -167,3 +179,62 @@ def test_without_the_extra_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtra, match=r"sghash\[plots\]"):
         plots.lines([("SGH", [1], [1])], x_label="x", y_label="y")
+
+
+METHODS = list(plots.METHODS)
+CURVES = [
+    (name, [1, 10, 100, 1000], [0.1, 0.2, 0.3, 0.4 + i / 40]) for i, name in enumerate(METHODS)
+]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: plots.recall_curves({16: CURVES, 32: CURVES, 64: CURVES}, title="all"),
+        lambda: plots.recall_curves({16: CURVES[:5]}),
+        lambda: plots.lines(CURVES, x_label="N", y_label="recall", x_scale="log", y_scale="log"),
+        lambda: plots.lines(
+            [("SGH", [8, 16, 32, 64], [1e-3, 1, 1e3, 2e3])],
+            x_label="bits", y_label="seconds", x_scale="log2", y_scale="log", title="time",
+        ),
+        lambda: plots.bars(["8", "16", "32"], {m: [1, 2, 3] for m in METHODS}, y_label="s"),
+        lambda: plots.images(
+            [[np.eye(4)] * 5] * 2, titles=list("01234"), row_titles=["original", "SGH 64 bits"],
+            title="pictures",
+        ),
+        lambda: plots.bit_report(np.full(64, 0.5), correlations=np.eye(64)),
+    ],
+)  # fmt: skip
+def test_no_text_lies_over_other_text_or_outside(draw):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.text import Text
+
+    figure = draw()
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    renderer = canvas.get_renderer()
+    shown = [(text.get_text(), text.get_window_extent(renderer)) for text in _texts(figure, Text)]
+    width, height = canvas.get_width_height()
+    assert len(shown) >= 6
+    for place, (text, box) in enumerate(shown):
+        assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width + 1 and box.y1 <= height + 1, text
+        for other, second in shown[:place]:
+            apart = box.x1 < second.x0 + 1 or second.x1 < box.x0 + 1
+            apart |= box.y1 < second.y0 + 1 or second.y1 < box.y0 + 1
+            assert apart, (text, other)
+
+
+def _texts(figure, kind):
+    """All texts that are drawn; ticks beyond the range of an axis have one that is not."""
+    texts = []
+    for axes in figure.axes:
+        ticks = []
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            for tick in (*axis.get_major_ticks(), *axis.get_minor_ticks()):
+                ticks += [tick.label1, tick.label2]
+                if low <= tick.get_loc() <= high and axes.axison:
+                    texts += [tick.label1, tick.label2]
+        texts += [text for text in axes.findobj(kind) if text not in ticks]
+    texts += [*figure.texts, *(text for legend in figure.legends for text in legend.get_texts())]
+    return [text for text in texts if text.get_visible() and text.get_text().strip()]

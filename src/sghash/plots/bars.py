@@ -7,8 +7,7 @@ from typing import Any
 
 from sghash.colours import INK, PAPER, series_styles
 from sghash.errors import InvalidInput
-from sghash.plots.canvas import WIDE, canvas, set_scale
-from sghash.plots.curves import add_legend
+from sghash.plots.canvas import WIDE, canvas, place_legend, set_axis
 
 _GROUP_WIDTH = 0.82
 # Bars have no lines: a second variant of one method is hatched instead.
@@ -62,12 +61,12 @@ def bars(
                 error_kw={"elinewidth": 1, "capsize": 2},
                 label=name,
             )
-        set_scale(axes, "y", y_scale)
         axes.set_xticks(range(len(groups)), groups)
         axes.tick_params(axis="x", length=0)
         axes.grid(visible=False, axis="x")
-        axes.set(xlabel=x_label, ylabel=y_label, ylim=y_range)
+        axes.set(xlabel=x_label, ylabel=y_label)
+        set_axis(axes, "y", y_scale, y_range)
         if title:
             axes.set_title(title)
-        add_legend(figure, axes, len(values))
+        place_legend(figure, axes)
     return figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,19 +57,56 @@ def canvas(size: tuple[float, float], *, layout: str = "constrained") -> Iterato
         yield figures.Figure(figsize=size, layout=layout)
 
 
+# A range smaller than this factor needs ticks between the powers of ten.
+_FEW_DECADES = 30
 #: How an axis may be divided.
 SCALES = ("linear", "log", "log2")
 
 
-def set_scale(axes: Any, which: str, scale: str) -> None:
-    """Make the axis "x" or "y" linear or logarithmic; log2 has plain numbers at its ticks."""
+def set_axis(
+    axes: Any, which: str, scale: str, ends: tuple[float | None, float | None] = (None, None)
+) -> None:
+    """Make the axis "x" or "y" linear or logarithmic, from one end to the other.
+
+    None leaves an end to the data. Ticks of a logarithm are plain numbers, far apart.
+    """
     check_choice(scale, SCALES, name=f"{which}_scale")
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if scale != "linear":
+        base = 2 if scale == "log2" else 10
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log", base=base)
+    if ends != (None, None):
+        (axes.set_xlim if which == "x" else axes.set_ylim)(*ends)
     if scale == "linear":
         return
-    change = axes.set_xscale if which == "x" else axes.set_yscale
-    change("log", base=2 if scale == "log2" else 10)
+    ticker = require("matplotlib.ticker", extra="plots")
+    low, high = sorted(axes.get_xlim() if which == "x" else axes.get_ylim())
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _plain(value)))
+    axis.set_minor_formatter(ticker.NullFormatter())
     if scale == "log2":
-        ticker = require("matplotlib.ticker", extra="plots")
-        axis = axes.xaxis if which == "x" else axes.yaxis
-        axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_locator(ticker.NullLocator())
+    elif high < _FEW_DECADES * low:
+        axis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
+
+
+def _plain(value: float) -> str:
+    """0.01, 5, 20,000; powers of ten beyond that."""
+    if 1e-3 <= value < 1e6:
+        return f"{value:,g}" if value < 1e5 else f"{value:,.0f}"
+    return rf"$10^{{{round(math.log10(value))}}}$" if value > 0 else f"{value:g}"
+
+
+def place_legend(figure: Any, axes: Any) -> None:
+    """Below the figure, which grows for it: no curve is covered, no panel squeezed.
+
+    Nothing is written for a single series.
+    """
+    handles, names = axes.get_legend_handles_labels()
+    if len(names) < 2:
+        return
+    width, height = figure.get_size_inches()
+    column = 0.62 + 0.083 * max(len(name) for name in names)
+    n_columns = max(1, min(len(names), int((width - 0.2) / column)))
+    n_rows = -(-len(names) // n_columns)
+    figure.set_size_inches(width, height + 0.19 * (n_rows - 1))
+    figure.legend(handles, names, loc="outside lower center", ncols=n_columns, columnspacing=1.2)

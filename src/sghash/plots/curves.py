@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from sghash.colours import MethodStyle, series_styles
 from sghash.errors import InvalidInput
-from sghash.plots.canvas import HALF, canvas, set_scale
+from sghash.plots.canvas import HALF, canvas, place_legend, set_axis
 
 _MARKED_POINTS = 12
 
@@ -49,7 +49,7 @@ def lines(
         draw_lines(axes, curves, series_styles([curve.name for curve in curves]))
         decorate(axes, x_label, y_label, title, x_scale, y_scale, x_range, y_range)
         if legend:
-            add_legend(figure, axes, len(curves))
+            place_legend(figure, axes)
     return figure
 
 
@@ -99,16 +99,8 @@ def decorate(
     y_range: tuple[float | None, float | None],
 ) -> None:
     """Labels, scales and ranges."""
-    set_scale(axes, "x", x_scale)
-    set_scale(axes, "y", y_scale)
-    axes.set(xlabel=x_label, ylabel=y_label, xlim=x_range, ylim=y_range)
+    axes.set(xlabel=x_label, ylabel=y_label)
+    set_axis(axes, "x", x_scale, x_range)
+    set_axis(axes, "y", y_scale, y_range)
     if title:
         axes.set_title(title)
-
-
-def add_legend(figure: Any, axes: Any, n_series: int) -> None:
-    """Below the figure, where it never covers a curve; nothing for a single series."""
-    if n_series > 1:
-        handles, names = axes.get_legend_handles_labels()
-        n_columns = max(1, int(figure.get_figwidth() / 1.5))
-        figure.legend(handles, names, loc="outside lower center", ncols=min(n_columns, n_series))

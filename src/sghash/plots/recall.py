@@ -10,8 +10,8 @@ from sghash.colours import series_styles
 from sghash.errors import InvalidInput
 from sghash.evaluation.specs import format_model
 from sghash.evaluation.summary import summarize
-from sghash.plots.canvas import HALF, canvas
-from sghash.plots.curves import Series, add_legend, check_series, decorate, draw_lines
+from sghash.plots.canvas import HALF, canvas, place_legend
+from sghash.plots.curves import Series, check_series, decorate, draw_lines
 
 
 def recall_curves(
@@ -59,7 +59,7 @@ def recall_curves(
             )
         panel_axes[0].set_ylabel(_label(kind, rows[0]["k"] if not isinstance(rows, Mapping) else k))
         widest = max(panel_axes, key=lambda axes: len(axes.lines))
-        add_legend(figure, widest, len(names))
+        place_legend(figure, widest)
         if title:
             figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
     return figure
