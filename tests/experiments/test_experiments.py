@@ -218,6 +218,7 @@ def stub(name, rows):
 
     return Experiment(
         name=name,
+        title=name.capitalize(),
         claim=f"claim of {name}",
         shown="Figure 0",
         setup="nothing",

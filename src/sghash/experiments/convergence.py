@@ -252,6 +252,7 @@ def _rows_of(which: BenchSet, n_rows: int) -> Vectors:
 
 EXPERIMENT = Experiment(
     name="convergence",
+    title="Convergence theorems",
     claim="Distributional SGD converges as 1/sqrt(t): in the squared gradient with the unbiased "
     "estimator, and in (theta - theta*)·gradient with the approximate one.",
     shown="Theorems 1 and 2",
@@ -260,6 +261,8 @@ EXPERIMENT = Experiment(
     f"start; 5 seeds. The expectation over the random iterate is taken over {N_LOOKS} points of "
     "the trajectory, gradients over all rows (exactly for Theorem 1, over 4 draws for Theorem 2). "
     "theta* is where a run of 40,000 steps from the same start ends.",
+    notes="What may explain a difference: the objective is not globally smooth, since the noise "
+    "may go to zero, and an order says nothing of short runs.",
     run=run,
     verdict=verdict,
     draw=draw,

@@ -240,6 +240,7 @@ def _by_estimator(rows: Sequence[Row]) -> dict[str, list[Values]]:
 
 EXPERIMENT = Experiment(
     name="estimators",
+    title="Gradient estimators",
     claim="The distributional derivative gives an unbiased gradient, the one-pass approximation a "
     "biased one, and both avoid the high variance of REINFORCE.",
     shown="Lemma 2, Proposition 3, equations 8 to 12",

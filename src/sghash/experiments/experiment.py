@@ -115,6 +115,8 @@ class Experiment:
     ----------
     name : str
         By which it is asked for; the name of its file.
+    title : str
+        Heading of its section.
     claim : str
         What the paper says, in one sentence.
     shown : str
@@ -127,15 +129,19 @@ class Experiment:
         Reads the rows.
     draw : callable(rows) -> list of Table and Drawing
         What the page shows, in this order.
+    notes : str
+        What explains a difference.
     """
 
     name: str
+    title: str
     claim: str
     shown: str
     setup: str
     run: Callable[[Context], list[Row]]
     verdict: Callable[[Sequence[Row]], Verdict]
     draw: Callable[[Sequence[Row]], list[Table | Drawing]]
+    notes: str = ""
 
 
 def key_of(store: str, settings: Mapping[str, Any]) -> str:

@@ -143,6 +143,7 @@ def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
 
 EXPERIMENT = Experiment(
     name="inner_product",
+    title="Maximum inner product",
     claim="SGH outperforms hashing methods and product quantization for maximum inner product "
     "search on word vectors.",
     shown="Figure 8",
@@ -150,6 +151,8 @@ EXPERIMENT = Experiment(
     "the paper), neighbours by inner product, 16, 32 and 64 bits, product quantization in the "
     "place of k-means hashing; 5 seeds for SGH and ITQ, 3 for product quantization. SGH is "
     "searched by Hamming distance and by x·Uh of real queries, codes sharpened by three sweeps.",
+    notes="What may explain a difference: other word vectors than the paper's, and our own "
+    "implementation of product quantization.",
     run=run,
     verdict=verdict,
     draw=draw,

@@ -151,11 +151,14 @@ def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
 
 EXPERIMENT = Experiment(
     name="online",
+    title="Online learning",
     claim="Distributional SGD is simple and amenable to online settings.",
     shown="Section 3.1, in words",
     setup=f"500,000 SIFT descriptors in {PIECES} pieces, each seen once, {N_BITS} bits, {SEEDS} "
     "seeds, beside a batch training on as many vectors, our default training and ITQ. Amenable: "
     f"no more than {100 * ALLOWED:.0f} % of Recall10@100 is lost to the batch training.",
+    notes="What may explain a difference: every vector is seen once, in 1,000 steps, and the "
+    "first pieces are all that the start is made from.",
     run=run,
     verdict=verdict,
     draw=draw,

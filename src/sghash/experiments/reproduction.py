@@ -77,7 +77,7 @@ def page_of(results: Sequence[Result], *, quick: bool) -> Page:
         term, _, meaning = line.partition(": ")
         page.definition(term, meaning)
     for result in results:
-        _add(page, result)
+        _add(page, result, quick=quick)
     page.section("Machine", _origin(results))
     page.code("sghash reproduce all --quick\nsghash reproduce all --out docs")
     return page
@@ -103,12 +103,14 @@ def all_names() -> list[str]:
     return list(EXPERIMENTS)
 
 
-def _add(page: Page, result: Result) -> None:
+def _add(page: Page, result: Result, *, quick: bool) -> None:
     found = result.experiment
-    page.section(found.name.replace("_", " ").capitalize())
+    page.section(found.title)
     page.verdict(found.claim, result.verdict.outcome, result.verdict.sentence)
     page.text(f"In the paper: {found.shown}. Here: {found.setup}")
-    page.code(f"sghash reproduce {found.name}")
+    if found.notes:
+        page.text(found.notes)
+    page.code(f"sghash reproduce {found.name}{' --quick' if quick else ''}")
     if not result.rows:
         return
     for part in found.draw(result.rows):
