@@ -12,7 +12,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo test test-all test-torch check format setup bench wheel clean
+.PHONY: help demo figures test test-all test-torch check format setup bench wheel clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*##/\t/' | while IFS=$$'\t' read -r name text; do
@@ -62,6 +62,9 @@ format: $(VENV)/.dev ## rewrite the code in the project's format
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
+figures: $(VENV)/.dev ## the paper's claims again, to docs/results.html and .md (real data, up to 90 minutes; resumes)
+	$(RUN) -m sghash reproduce all --out docs
+
 bench: $(VENV)/.dev ## Hamming search beside FAISS, usearch, NumPy and the roofline
 	$(RUN) benchmarks/hamming_scan.py
 
@@ -74,4 +77,4 @@ wheel: $(RUN) ## build the wheel, install it alone into a fresh environment, run
 
 clean: ## remove everything that can be made again
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests benchmarks experiments -name __pycache__ -prune -exec rm -rf {} +
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -256,3 +257,11 @@ def test_everything_runs_quickly_and_resumes(tmp_path):
     repeated = reproduction.reproduce(names, again)
     assert [r.verdict for r in repeated] == [r.verdict for r in results]
     assert len(said) == len(names), "rows that exist were measured again"
+
+
+def test_every_experiment_is_listed():
+    table = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text(encoding="utf-8")
+    for name in EXPERIMENTS:
+        found = experiment(name)
+        assert f"| `{name}` | {found.shown} | {found.claim} |" in table, name
+        assert found.name == name and found.setup
