@@ -17,7 +17,12 @@ from sghash.collection.choice import allowed_rows, ids_of, live_ids
 from sghash.collection.columns import Column, columns_of
 from sghash.collection.decoding import Decoder, decoder_of
 from sghash.collection.incoming import append_vectors, new_rows
-from sghash.collection.models import first_manifest, load_checked, place_new_model
+from sghash.collection.models import (
+    encode_queries,
+    first_manifest,
+    load_checked,
+    place_new_model,
+)
 from sghash.collection.ranges import hamming_within, pairs_within
 from sghash.collection.records import Records, read_records
 from sghash.collection.segments import Progress, View
@@ -247,7 +252,7 @@ class Collection:
             views,
             allowed_rows(where, state, views),
             array,
-            self.model.encode(array),
+            encode_queries(self.model, array),
             decoder=self._linear_decoder() if plan.needs_decoder else None,
             metric=self.metric,
             n_bits=self.n_bits,
@@ -290,7 +295,7 @@ class Collection:
         return hamming_within(
             views,
             allowed_rows(where, state, views),
-            self.model.encode(array),
+            encode_queries(self.model, array),
             check_radius(radius),
             n_bits=self.n_bits,
             threads=check_threads(threads),

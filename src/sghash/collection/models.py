@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from sghash.collection.manifest import Manifest, read_manifest
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import sha256_of
-from sghash.validation import check_choice
+from sghash.validation import Codes, Vectors, check_choice
 
 FILES = ("config.json", "model.safetensors")
 KEPT = ("float16", "float32")
@@ -78,6 +80,32 @@ def load_checked(folder: Path, manifest: Manifest) -> Any:
             "restore it from a copy"
         )
     return model
+
+
+class CheckedVectors(NamedTuple):
+    """Checked vectors (n, d) as a source, which a model reads without checking them again."""
+
+    array: Vectors
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of vectors and their width."""
+        return len(self.array), self.array.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the numbers."""
+        return self.array.dtype
+
+    def read(self, start: int, stop: int) -> Vectors:
+        """Rows `start` to `stop` - 1."""
+        return self.array[start:stop]
+
+
+def encode_queries(model: Any, queries: Vectors) -> Codes:
+    """Codes of queries that have been checked; scikit-learn's checks would outlast a search."""
+    codes: Codes = model.encode(CheckedVectors(queries))
+    return codes
 
 
 def place_new_model(folder: Path, manifest: Manifest, model: Any) -> dict[str, Any]:

@@ -39,7 +39,8 @@ class Candidates(NamedTuple):
 
     def take(self, order: NDArray[np.int64]) -> Candidates:
         """Reorder, and cut to, the columns in `order` (n_queries, m')."""
-        return Candidates(*(np.take_along_axis(field, order, axis=1) for field in self))
+        queries = np.arange(len(order))[:, None]
+        return Candidates(*(field[queries, order] for field in self))
 
 
 def hamming_candidates(
@@ -218,8 +219,7 @@ def ordered(candidates: Candidates, scores: Vectors, k: int) -> Candidates:
     from sghash.kernels.rescoring import best_places
 
     order = best_places(scores, min(k, scores.shape[1]))
-    best = candidates.take(order)
-    return best._replace(distances=np.take_along_axis(scores, order, axis=1))
+    return candidates._replace(distances=scores).take(order)
 
 
 def answer(candidates: Candidates, k: int) -> Neighbors:
