@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.shell_completion import BashComplete
@@ -57,6 +58,20 @@ def test_the_script_is_what_the_shell_understands(run, shell, tmp_path):
         path = tmp_path / "script"
         path.write_text(script)
         assert subprocess.run([shell, "-n", str(path)], timeout=60).returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which("bash"), reason="needs bash")
+def test_bash_completes_with_the_script():
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    script = (
+        'eval "$(sghash completion bash)"; COMP_WORDS=(sghash fit digits.); COMP_CWORD=2; '
+        '_sghash_completion sghash; echo "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run(
+        ["bash", "-c", script], env={**os.environ, "PATH": path}, capture_output=True, text=True,
+        timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "digits.base digits.queries\n", done.stderr
 
 
 def test_the_program_answers_a_shell():

@@ -78,6 +78,7 @@ def test_codes_and_vectors_go_to_stdout_and_words_to_stderr(run, folder, vectors
         (b"1 2\n3\n", "line 2: 1 numbers, 2 before"),
         (b"[1, [2]]\n", "expected numbers"),
         (b"[true]\n", "expected numbers"),
+        (b"[NaN]\n", "expected numbers"),
         (b'{"a": 1}\n', "expected numbers"),
         (b"[" * 200_000, "expected numbers"),
         (b"\x00\x01\x02\x03\x04\x05", "neither .npy nor text"),

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import click
 
-from sghash.cli.adding import add_all, adding_options, read_incoming
+from sghash.cli.adding import add_all, adding_options, open_collection, read_incoming
 from sghash.cli.frame import examples, json_option, show
 from sghash.cli.inputs import open_rows, path_type, rows_options, rows_type
-from sghash.collection import Collection
 from sghash.errors import InvalidInput
 
 
@@ -46,7 +45,7 @@ def command(
     --ids and --metadata belongs to vector i; --start and --stop choose from all of them alike, so
     an interrupted command is continued with --start. Without ids, rows get the next numbers.
     """
-    width = Collection.open(collection).stats()["width"]
+    width = open_collection(collection).stats()["width"]
     rows = open_rows(vectors, key=key)
     if rows.shape[1] != width:
         raise InvalidInput(

@@ -12,7 +12,7 @@ from sghash.cli.metadata import Columns, ids_of, read_ids, read_metadata
 from sghash.cli.progress import row_bar
 from sghash.collection import Collection
 from sghash.data.sources import RowSource
-from sghash.errors import InvalidInput
+from sghash.errors import InvalidInput, MissingData
 
 
 class Incoming(NamedTuple):
@@ -21,6 +21,14 @@ class Incoming(NamedTuple):
     rows: RowSource
     ids: list[int] | list[str] | None
     columns: Columns
+
+
+def open_collection(path: Path, *, writable: bool = False) -> Collection:
+    """Open a collection that must be there; a folder that is none gets no writer's lock."""
+    if not path.exists():
+        raise MissingData(f"there is no collection {path}: make it with sghash create")
+    opened = Collection.open(path)
+    return Collection.open(path, writable=True) if writable else opened
 
 
 def adding_options(function: Any) -> Any:
@@ -85,7 +93,7 @@ def add_all(path: Path, incoming: Incoming, *, upsert: bool, start: int) -> int:
     if upsert and incoming.ids is None:
         raise InvalidInput("--upsert replaces rows by their id: give --ids or --id-column")
     n, done = incoming.rows.shape[0], 0
-    collection = Collection.open(path, writable=True)
+    collection = open_collection(path, writable=True)
     before = len(collection)
 
     def told(rows_done: int, rows_in_all: int) -> None:

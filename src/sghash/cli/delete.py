@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
+from sghash.cli.adding import open_collection
 from sghash.cli.frame import examples, json_option, show
 from sghash.cli.inputs import path_type
 from sghash.cli.metadata import ids_of, read_ids
 from sghash.cli.streams import STDIO
-from sghash.collection import Collection
 from sghash.errors import InvalidInput
 
 
@@ -35,14 +35,13 @@ def command(
     Whole numbers are ids, anything else is a key; - reads them from stdin, one per line. All other
     rows keep their ids.
     """
-    Collection.open(collection)  # a folder that is none must not get a writer's lock
     if STDIO in ids:
         if len(ids) > 1:
             raise InvalidInput("give either ids or -, which reads them from stdin")
         chosen = read_ids(STDIO, as_keys=as_keys)
     else:
         chosen = ids_of(list(ids), "the command line", as_keys=as_keys)
-    with Collection.open(collection, writable=True) as opened:
+    with open_collection(collection, writable=True) as opened:
         before = len(opened)
         opened.delete(chosen)
         if compact:

@@ -47,7 +47,8 @@ def model_options(function: Any) -> Any:
         ),
         click.option(
             "--model", "spec", type=ModelName(), default="SGH", show_default=True,
-            help="Name of a model, with a preset (SGH.paper) or options (ITQ(n_iterations=20)).",
+            help="A model that sghash info lists, with a preset (SGH.paper) or options "
+            "(ITQ(n_iterations=20)).",
         ),
     ):  # fmt: skip
         function = decorate(function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import io
 import json
@@ -78,6 +79,15 @@ class _Verbs(click.Group):
             return None
         command: click.Command = importlib.import_module(VERBS[name][0]).command
         return command
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        verb = arguments[0] if arguments else ""
+        near = difflib.get_close_matches(verb, VERBS, n=1)
+        if verb not in VERBS and near and not verb.startswith("-"):
+            context.fail(f"There is no verb {verb!r}: did you mean {near[0]}?")
+        return super().resolve_command(context, arguments)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         # The list needs one line each, not the import of every verb.

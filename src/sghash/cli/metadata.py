@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sghash.cli.inputs import data_part, load_named
-from sghash.cli.streams import STDIO, lines_of, spool_stdin
+from sghash.cli.streams import STDIO, lines_of, refuse_constant, spool_stdin
 from sghash.errors import BadFile, InvalidInput
 
 Columns = dict[str, list[Any]]
@@ -124,7 +125,8 @@ def _is_number(cell: str) -> bool:
     if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", cell):
         return False
     # Digits that float64 would drop, or an article number with leading zeros, are text.
-    return bool(_WHOLE.fullmatch(cell)) or not cell.lstrip("-").isdigit()
+    whole = bool(_WHOLE.fullmatch(cell)) or not cell.lstrip("-").isdigit()
+    return whole and math.isfinite(float(cell))
 
 
 def _json_lines(lines: Iterator[str], name: str, kind: str) -> Columns:
@@ -134,14 +136,15 @@ def _json_lines(lines: Iterator[str], name: str, kind: str) -> Columns:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
+            record = json.loads(line, parse_constant=refuse_constant)
         except (ValueError, RecursionError) as error:
             raise BadFile(f"{name}, line {number}: not JSON ({error})") from error
         if not isinstance(record, dict):
             raise BadFile(f'{name}, line {number}: expected an object as in {{"year": 2000}}')
         for column, value in record.items():
-            if not isinstance(value, (str, int, float, bool, type(None))):
-                raise BadFile(f"{name}, line {number}: {column!r} must be a plain value")
+            plain = isinstance(value, (str, int, float, bool, type(None)))
+            if not plain or (isinstance(value, float) and not math.isfinite(value)):
+                raise BadFile(f"{name}, line {number}: {column!r} must be a plain, finite value")
             # A column may begin late: the rows before have gaps.
             columns.setdefault(column, [None] * n).append(value)
         n += 1

@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from sghash.blocks import blocks_of
+from sghash.cli.adding import open_collection
 from sghash.cli.frame import examples, json_option, printable
 from sghash.cli.inputs import open_rows, path_type, rows_options, rows_type, threads_option
 from sghash.cli.metadata import read_ids
@@ -88,7 +89,7 @@ def command(
     """
     if where is not None and among is not None:
         raise InvalidInput("give either --where or --among")
-    opened = Collection.open(collection)
+    opened = open_collection(collection)
     rows = open_rows(queries, key=key, start=start, stop=stop)
     chosen: Any = where if among is None else read_ids(among, as_keys=as_keys)
     found = _search(

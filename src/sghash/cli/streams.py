@@ -115,7 +115,7 @@ def numbers_of(line: str, number: int) -> list[float]:
     text = line.strip()
     try:
         if text.startswith("["):
-            values = json.loads(text)
+            values = json.loads(text, parse_constant=refuse_constant)
             if not all(type(value) in (int, float) for value in values):
                 raise ValueError("not a list of numbers")
             return [float(value) for value in values]
@@ -125,6 +125,11 @@ def numbers_of(line: str, number: int) -> list[float]:
             f"stdin, line {number}: expected numbers as in 0.1 0.2 or [0.1, 0.2], "
             f"found {text[:40]!r}"
         ) from error
+
+
+def refuse_constant(name: str) -> float:
+    """NaN and Infinity are no JSON, though Python reads them."""
+    raise ValueError(f"{name} is no JSON")
 
 
 class Written(NamedTuple):
