@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -43,7 +44,7 @@ WIDTH, QUICK_WIDTH = 384, 32
 #: What RaBitQ stores beside the bits of a code.
 FACTOR_BYTES = 8
 VALUES = ("recall10@10", "recall10@100")
-SGH, NEAR = "SGH", "SGH(neighbors=10)"
+SGH, NEAR, DEEP = "SGH", "SGH(neighbors=10)", "DeepSGH"
 MEAN, TURNED = "SignHashing(threshold='mean')", "SignHashing(threshold='mean', rotate=True)"
 # Beyond this many bytes a fit takes minutes: one seed only, and ITQ's rotation is left out.
 MANY_BYTES, ITQ_BYTES = 32, 48
@@ -74,6 +75,8 @@ def methods(context: Context) -> dict[str, Method]:
         "OPQ": Method(_quantizer(rotate=True), None, False),
         "RaBitQ": Method(_rabitq, tuple(s for s in every if s > FACTOR_BYTES), False),
     }
+    if importlib.util.find_spec("torch") is not None and not context.quick:
+        rows[DEEP] = Method(_deep, tuple(s for s in every if s <= MANY_BYTES), False)
     if not known_models([NEAR]):
         rows = {name: method for name, method in rows.items() if NEAR not in name}
     return rows
@@ -161,7 +164,7 @@ def _set_of(context: Context) -> BenchSet:
 
 def _options(context: Context, name: str, size: int, metric: str) -> dict[str, str]:
     spec = name.removesuffix(", asymmetric")
-    if spec in ("ProductQuantizer", "OPQ", "RaBitQ"):
+    if spec in ("ProductQuantizer", "OPQ", "RaBitQ", DEEP):
         return {}
     return options_of(spec_for(context, spec), 8 * size, metric)
 
@@ -172,6 +175,12 @@ def _hamming(spec: str) -> Callable[[Context, BenchSet, int, int], Values]:
         return measure_model(context, which, model, neighbors=(10,))
 
     return measure
+
+
+def _deep(context: Context, which: BenchSet, size: int, seed: int) -> Values:
+    """Networks with neighbours, by Hamming distance."""
+    model = model_class(DEEP)(n_bits=8 * size, metric=which.metric, random_state=seed)
+    return measure_model(context, which, model, neighbors=(10,))
 
 
 def _asymmetric(spec: str) -> Callable[[Context, BenchSet, int, int], Values]:
@@ -254,7 +263,7 @@ EXPERIMENT = Experiment(
     "beside their bits. Sign hashing has one bit per column, 48 bytes. Asymmetric: real queries "
     f"against codes sharpened by three sweeps. {SEEDS} seeds up to {MANY_BYTES} bytes, one beyond "
     "and for quantizers; "
-    f"ITQ up to {ITQ_BYTES} bytes.",
+    f"ITQ up to {ITQ_BYTES} bytes, DeepSGH up to {MANY_BYTES} and only where PyTorch is installed.",
     run=run,
     verdict=verdict,
     draw=draw,
