@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sghash
+from sghash.cli.inputs import metric_of
 
 
 def found_by(answers):
@@ -242,6 +243,22 @@ def test_a_writer_elsewhere_is_one_sentence(run, folder):
     assert out.returncode == 1 and out.stderr.endswith(
         "sghash: kept is open for writing elsewhere: close that writer first\n"
     )
+
+
+def test_a_data_set_brings_its_metric():
+    assert metric_of("glove100.base") == "ip" and metric_of("digits.base") == "l2"
+    assert metric_of("glove100") == metric_of("vectors.npy") == metric_of(None) == "l2"
+
+
+def test_the_metric_reaches_the_model_and_the_collection(run, folder):
+    options = ("--bits", 8, "-o", "n_steps=3")
+    run("create", "a", "vectors.npy", *options, "--metric", "cosine", cwd=folder)
+    opened = sghash.Collection.open(folder / "a")
+    assert opened.metric == opened.model.metric == "cosine"
+    out = run("fit", "vectors.npy", "m", "--model", "LSH", "--metric", "ip", cwd=folder)
+    assert out.returncode == 1 and "takes no account of a metric" in out.stderr
+    line = ("fit", "vectors.npy", "m", "--model", "SGH(metric='ip')", "--metric", "l2")
+    assert "contradicts" in run(*line, cwd=folder).stderr
 
 
 def test_data_sets_stand_for_vectors_and_metadata(run, folder):

@@ -12,7 +12,7 @@ import sghash
 from sghash.cli.adding import Incoming, add_all, adding_options, read_incoming
 from sghash.cli.fitting import Choice, build, fit, model_options
 from sghash.cli.frame import examples, json_option, show
-from sghash.cli.inputs import open_rows, path_type, rows_options, rows_type
+from sghash.cli.inputs import metric_of, open_rows, path_type, rows_options, rows_type
 from sghash.collection import Collection
 from sghash.errors import InvalidInput
 
@@ -78,7 +78,9 @@ def command(
     if fitted is not None:
         model = sghash.load_model(fitted)
     else:
-        model = build(Choice(spec, n_bits, metric, options, seed))
+        model = build(Choice(spec, n_bits, metric, options, seed), metric_of(vectors))
+        # What `rerank` scores; a model that has a metric of its own knows it.
+        metric = metric or getattr(model, "metric", None) or metric_of(vectors)
     _check_width(model, incoming)
     if fitted is None and incoming is not None:
         fit(model, incoming.rows)

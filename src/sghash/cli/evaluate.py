@@ -11,6 +11,7 @@ from sghash.cli.completing import DataSetName, ModelName
 from sghash.cli.frame import examples, json_option, shortened, show
 from sghash.cli.inputs import (
     load_named,
+    metric_of,
     open_rows,
     path_type,
     rows_options,
@@ -45,9 +46,7 @@ from sghash.evaluation.runs import RunProgress
 @click.option(
     "--metric",
     type=click.Choice(["l2", "ip", "cosine"]),
-    default="l2",
-    show_default=True,
-    help="What makes vectors neighbours; a --dataset knows its own.",
+    help="What makes vectors neighbours; l2 if not given, a data set knows its own.",
 )
 @click.option(
     "--recall",
@@ -74,7 +73,7 @@ def command(
     queries: str | None,
     models: str,
     bits: str,
-    metric: str,
+    metric: str | None,
     recall: float,
     seeds: int,
     rows: Path | None,
@@ -92,17 +91,21 @@ def command(
         raise InvalidInput("give either a file of vectors or --dataset")
     if rows is not None and rows.exists() and not rows.is_file():
         raise InvalidInput(f"{rows} is not a file: give --rows a file, or a name for a new one")
-    data = (
-        load_named(dataset)
-        if dataset is not None
-        else open_rows(vectors or "", key=key, start=start, stop=stop)
-    )
+    if dataset is not None and (queries, metric, key, start, stop) != (None, None, None, 0, None):
+        raise InvalidInput(
+            "a --dataset brings its queries and its metric, whole: leave out what chooses others, "
+            f"or say {dataset}.base instead of --dataset"
+        )
+    if dataset is not None:
+        data = load_named(dataset)
+    else:
+        data = open_rows(vectors or "", key=key, start=start, stop=stop)
     result = sghash.evaluate(
         data,
         None if queries is None else open_rows(queries),
         models=split_models(models),
         n_bits=_lengths(bits),
-        metric=metric,
+        metric=metric or metric_of(vectors),
         wanted_recall=recall,
         seeds=range(seeds),
         rows=rows,

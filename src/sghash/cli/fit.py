@@ -8,7 +8,14 @@ import click
 
 from sghash.cli.fitting import Choice, build, fit, model_options
 from sghash.cli.frame import examples, json_option, show
-from sghash.cli.inputs import open_rows, overwrite_option, path_type, rows_options, rows_type
+from sghash.cli.inputs import (
+    metric_of,
+    open_rows,
+    overwrite_option,
+    path_type,
+    rows_options,
+    rows_type,
+)
 from sghash.cli.streams import refuse_existing
 from sghash.errors import InvalidInput
 
@@ -46,7 +53,7 @@ def command(
     VECTORS is a file, a folder of parts, a data set such as digits.base, or - for stdin.
     """
     refuse_existing(model_folder, overwrite)
-    model = build(Choice(spec, n_bits, metric, options, seed))
+    model = build(Choice(spec, n_bits, metric, options, seed), metric_of(vectors))
     if metric is not None and not hasattr(model, "metric"):
         raise InvalidInput(f"{type(model).__name__} takes no account of a metric: leave it out")
     rows = open_rows(vectors, key=key, start=start, stop=stop)

@@ -39,7 +39,7 @@ def model_options(function: Any) -> Any:
         ),
         click.option(
             "--metric", type=click.Choice(["l2", "ip", "cosine"]),
-            help="What makes vectors neighbours; l2 if not given.",
+            help="What makes vectors neighbours; l2 if not given, a data set knows its own.",
         ),
         click.option(
             "--bits", "n_bits", type=click.IntRange(1, MAX_BITS), metavar="N", default=64,
@@ -55,8 +55,8 @@ def model_options(function: Any) -> Any:
     return function
 
 
-def build(choice: Choice) -> Any:
-    """The model that was asked for, not yet fitted."""
+def build(choice: Choice, metric: str) -> Any:
+    """The model that was asked for, not yet fitted; `metric` is for one that can use it."""
     from sghash.evaluation.runs import Run, build_model
     from sghash.evaluation.specs import parse_model
 
@@ -64,7 +64,7 @@ def build(choice: Choice) -> Any:
     options |= _parse_options(choice.options)
     if "n_bits" in options or "callback" in options:
         raise InvalidInput("the length is given by --bits, and a callback is not for a shell")
-    model = build_model(Run(name, choice.n_bits, choice.seed, options), choice.metric or "l2")
+    model = build_model(Run(name, choice.n_bits, choice.seed, options), choice.metric or metric)
     if choice.metric is not None and getattr(model, "metric", choice.metric) != choice.metric:
         raise InvalidInput(f"--metric {choice.metric} contradicts the model's own option metric")
     return model

@@ -47,6 +47,14 @@ def dataset_names() -> list[str]:
     return [*BUILT_IN, *sorted(CATALOG)]
 
 
+def metric_of(text: str | None) -> str:
+    """What makes vectors neighbours unless told otherwise: a data set knows, else l2."""
+    from sghash.data import CATALOG
+
+    chosen = None if text is None else data_part(text)
+    return CATALOG[chosen.name].metric if chosen is not None and chosen.name in CATALOG else "l2"
+
+
 def load_named(name: str) -> Any:
     """The data set of this name; a download shows how far it is."""
     import sghash
