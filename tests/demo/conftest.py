@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from sghash.demo import load_set, tell, write_page
+from sghash.demo.page import write_page
+from sghash.demo.sets import load_set
+from sghash.demo.story import tell
 
 
 class Told(NamedTuple):

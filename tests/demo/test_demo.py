@@ -11,8 +11,11 @@ import pytest
 
 from sghash import Collection
 from sghash.cli import main
-from sghash.demo import DEMO_SETS, Terminal, load_set, story_text, write_page
+from sghash.demo.page import write_page
+from sghash.demo.sets import DEMO_SETS, load_set
 from sghash.demo.shelf import prepare
+from sghash.demo.terminal import Terminal
+from sghash.demo.text import story_text
 from sghash.errors import MissingData, StorageError
 from sghash.evaluation.metrics import recall
 from sghash.kernels import exact_neighbors
@@ -95,8 +98,10 @@ def test_without_the_extra_the_tables_still_come(told, monkeypatch, tmp_path):
 def test_the_command_prints_results_and_says_what_it_does(run, tmp_path, monkeypatch, told):
     monkeypatch.chdir(tmp_path)
     drawn: list = []
-    monkeypatch.setattr("sghash.cli.demo.tell", lambda *_, say, **__: say("fitting") or told.story)
-    monkeypatch.setattr("sghash.cli.demo.write_page", lambda *args, **_: drawn.append(args) or "")
+    monkeypatch.setattr(
+        "sghash.demo.story.tell", lambda *_, say, **__: say("fitting") or told.story
+    )
+    monkeypatch.setattr("sghash.demo.page.write_page", lambda *args, **_: drawn.append(args) or "")
     code, out, err = run("demo")
     assert code == 0 and "fitting ..." in err and "recall10@10" in out and "\x1b" not in out + err
     assert "report  sghash-demo" in out and "next    sghash search" in out

@@ -68,7 +68,9 @@ def browser():
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """The demonstration's report, and a page with every piece in its most unwieldy form."""
-    from sghash.demo import load_set, tell, write_page
+    from sghash.demo.page import write_page
+    from sghash.demo.sets import load_set
+    from sghash.demo.story import tell
 
     folder = tmp_path_factory.mktemp("report")
     story = tell(load_set("digits"), folder / "demo", seed=0, say=lambda _: None)

@@ -10,7 +10,8 @@ import click
 
 from sghash.cli.frame import examples, json_option, show
 from sghash.cli.inputs import path_type, seed_option
-from sghash.demo import DEMO_SETS, Terminal, load_set, story_text, tell, write_page
+from sghash.demo.sets import DEMO_SETS, load_set
+from sghash.demo.terminal import Terminal
 
 
 @click.command("demo", epilog=examples("sghash demo", "sghash demo --data glove --output words"))
@@ -32,6 +33,11 @@ from sghash.demo import DEMO_SETS, Terminal, load_set, story_text, tell, write_p
 @json_option
 def command(data: str, output: Path, seed: int, as_json: bool) -> None:
     """Fit three models, search and redraw what they encoded, and write a report about it."""
+    # Loaded here, so that --help stays quick.
+    from sghash.demo.page import write_page
+    from sghash.demo.story import tell
+    from sghash.demo.text import story_text
+
     say = _Voice()
     say("loading")
     material = load_set(data)
