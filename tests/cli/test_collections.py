@@ -9,6 +9,7 @@ import pytest
 
 import sghash
 from sghash.cli.inputs import metric_of
+from sghash.data.conversion import WRITERS
 
 
 def found_by(answers):
@@ -93,6 +94,21 @@ def test_metadata_keeps_its_kinds(run, folder, file, piped):
     }  # fmt: skip
 
 
+def test_a_second_file_follows_the_kinds_of_the_first(run, folder):
+    run("convert", "vectors.npy", "two.npy", "--stop", 2, cwd=folder)
+    (folder / "1.csv").write_text("zip,score\n01234,1.5\n23456,2\n")
+    (folder / "2.csv").write_text("zip,score\n12345,1\n23456,2\n")
+    (folder / "3.csv").write_text("zip,score\n12345,x\n23456,2\n")
+    run("create", "new", "two.npy", "--fitted", "model", "--metadata", "1.csv", cwd=folder)
+    out = run("add", "new", "two.npy", "--metadata", "2.csv", cwd=folder)
+    assert out.returncode == 0, out.stderr
+    assert sghash.Collection.open(folder / "new").get([2]).metadata == {
+        "zip": ["12345"], "score": [1.0]
+    }  # fmt: skip
+    out = run("add", "new", "two.npy", "--metadata", "3.csv", cwd=folder)
+    assert out.returncode == 1 and "holds float values, text came" in out.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
@@ -147,6 +163,26 @@ def test_search_is_the_search_of_the_class(run, folder, vectors, rerank):
     assert answers[7]["query"] == 7
     first = answers[7]["neighbors"][0]
     assert first["metadata"] == {"year": 2000 + first["id"]} and first["key"] is None
+
+
+@pytest.mark.parametrize("ending", sorted(WRITERS))
+def test_every_format_can_be_added_and_searched(run, folder, vectors, ending):
+    whole = np.round(vectors * 20).astype(np.float32)
+    np.save(folder / "whole.npy", whole)
+    fixed = WRITERS[ending][1]
+    if fixed is not None and np.dtype(fixed).kind == "u":
+        whole = np.abs(whole)
+        np.save(folder / "whole.npy", whole)
+    dtype = () if fixed is None else ("--dtype", np.dtype(fixed).name)
+    out = run("convert", "whole.npy", f"new{ending}", *dtype, cwd=folder)
+    assert out.returncode == 0, out.stderr
+    for name, source in (("a", "whole.npy"), ("b", f"new{ending}")):
+        out = run("create", name, source, "--fitted", "model", cwd=folder)
+        assert out.returncode == 0, out.stderr
+    line = ("search", "b", f"new{ending}", "--k", 3, "--json")
+    answers = run(*line, cwd=folder).facts
+    expected = sghash.Collection.open(folder / "a").search(whole, 3)
+    assert found_by(answers) == expected.ids.tolist()
 
 
 def test_search_with_a_condition_with_ids_and_with_shortlists(run, folder, vectors):

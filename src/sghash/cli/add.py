@@ -45,7 +45,8 @@ def command(
     --ids and --metadata belongs to vector i; --start and --stop choose from all of them alike, so
     an interrupted command is continued with --start. Without ids, rows get the next numbers.
     """
-    width = open_collection(collection).stats()["width"]
+    about = open_collection(collection).stats()
+    width = about["width"]
     rows = open_rows(vectors, key=key)
     if rows.shape[1] != width:
         raise InvalidInput(
@@ -54,7 +55,7 @@ def command(
         )
     incoming = read_incoming(
         rows, ids_file=ids_file, metadata=metadata, id_column=id_column, as_keys=as_keys,
-        start=start, stop=stop,
+        start=start, stop=stop, kinds=about["columns"],
     )  # fmt: skip
     n_rows = add_all(collection, incoming, upsert=upsert, start=start)
     added = incoming.rows.shape[0]

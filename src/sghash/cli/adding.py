@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,13 +59,17 @@ def read_incoming(
     as_keys: bool,
     start: int,
     stop: int | None,
+    kinds: Mapping[str, str] | None = None,
 ) -> Incoming:
-    """Read what belongs to `rows`, the whole source, and take rows `start` to `stop` - 1 of all."""
+    """Read what belongs to `rows`, the whole source, and take rows `start` to `stop` - 1 of all.
+
+    `kinds` are those of the columns that the collection has already.
+    """
     if id_column is not None and (metadata is None or ids_file is not None):
         raise InvalidInput("--id-column names a column of --metadata, and replaces --ids")
     if as_keys and id_column is None and ids_file is None:
         raise InvalidInput("--as-keys says how to take --ids or --id-column: give one of them")
-    columns = {} if metadata is None else read_metadata(metadata)
+    columns = {} if metadata is None else read_metadata(metadata, kinds)
     ids = None if ids_file is None else read_ids(ids_file, as_keys=as_keys)
     if id_column is not None:
         if id_column not in columns:

@@ -6,7 +6,7 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,16 @@ from sghash.errors import BadFile, InvalidInput
 Columns = dict[str, list[Any]]
 
 # A whole number as a person writes it: 007 is a text, it would not come back as it was.
-_WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
+_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
+_NUMBER = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _TRUTH = {"true": True, "false": False}
 
 
-def read_metadata(text: str) -> Columns:
+def read_metadata(text: str, kinds: Mapping[str, str] | None = None) -> Columns:
     """Columns of a `.csv`, `.tsv` or `.jsonl` file, of stdin, or of a data set's part.
 
-    A data set has the columns `label` and `text`, where it has such.
+    A data set has the columns `label` and `text`, where it has such. `kinds` are those that columns
+    have already: a CSV says nothing about it, so 12345 is a text where the column holds texts.
     """
     chosen = data_part(text)
     if chosen is not None:
@@ -40,8 +42,11 @@ def read_metadata(text: str) -> Columns:
         raise InvalidInput(f"{name} has no ending that metadata has: use .csv, .tsv or .jsonl")
     with open(path, "rb") as stream:
         lines = lines_of(stream, name)
-        read = _json_lines if kind == ".jsonl" else _csv_lines
-        columns = read(lines, name, kind)
+        if kind == ".jsonl":
+            columns = _json_lines(lines, name)
+        else:
+            cells = _csv_cells(lines, name, "\t" if kind == ".tsv" else ",")
+            columns = {head: _typed(c, (kinds or {}).get(head)) for head, c in cells.items()}
     # A column without any value says nothing, not even what kind it is of.
     return {column: v for column, v in columns.items() if any(item is not None for item in v)}
 
@@ -88,8 +93,8 @@ def _sniffed(path: Path) -> str:
         return ".jsonl" if stream.read(1024).lstrip().startswith(b"{") else ".csv"
 
 
-def _csv_lines(lines: Iterator[str], name: str, kind: str) -> Columns:
-    reader = csv.reader(lines, delimiter="\t" if kind == ".tsv" else ",", strict=True)
+def _csv_cells(lines: Iterator[str], name: str, delimiter: str) -> dict[str, list[str]]:
+    reader = csv.reader(lines, delimiter=delimiter, strict=True)
     try:
         heads = [head.strip() for head in next(reader, [])]
         if not heads or len(set(heads)) != len(heads):
@@ -104,14 +109,16 @@ def _csv_lines(lines: Iterator[str], name: str, kind: str) -> Columns:
                 column.append(cell)
     except csv.Error as error:
         raise BadFile(f"{name}, line {reader.line_num}: {error}") from error
-    return {head: _typed(column) for head, column in zip(heads, cells, strict=True)}
+    return dict(zip(heads, cells, strict=True))
 
 
-def _typed(cells: list[str]) -> list[Any]:
+def _typed(cells: list[str], kind: str | None) -> list[Any]:
     """The values of a CSV column: the narrowest kind that holds all of them; empty is a gap."""
     filled = [cell for cell in cells if cell]
-    if all(_WHOLE.fullmatch(cell) for cell in filled):
-        convert: Any = int
+    if kind == "text":
+        convert: Any = str
+    elif all(_WHOLE.fullmatch(cell) for cell in filled):
+        convert = int
     elif all(_is_number(cell) for cell in filled):
         convert = float
     elif all(cell.lower() in _TRUTH for cell in filled):
@@ -122,14 +129,14 @@ def _typed(cells: list[str]) -> list[Any]:
 
 
 def _is_number(cell: str) -> bool:
-    if not re.fullmatch(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", cell):
+    if not _NUMBER.fullmatch(cell):
         return False
     # Digits that float64 would drop, or an article number with leading zeros, are text.
     whole = bool(_WHOLE.fullmatch(cell)) or not cell.lstrip("-").isdigit()
     return whole and math.isfinite(float(cell))
 
 
-def _json_lines(lines: Iterator[str], name: str, kind: str) -> Columns:
+def _json_lines(lines: Iterator[str], name: str) -> Columns:
     columns: Columns = {}
     n = 0
     for number, line in enumerate(lines, start=1):
