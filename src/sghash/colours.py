@@ -33,6 +33,8 @@ METHODS: dict[str, MethodStyle] = {
     "SGH.paper": MethodStyle("#a87900", "D", "--"),
     "SGH.authors_script": MethodStyle("#9c6b3c", "X", ":"),
     "ScaleInvariantSGH": MethodStyle("#c25a45", "o", "--"),
+    "DeepSGH": MethodStyle("#b3474f", "s", "--"),
+    "GenerativeQuantizer": MethodStyle("#9a5fd0", "D", "-"),
     "ITQ": MethodStyle("#0072b2", "s", "-"),
     "SignHashing": MethodStyle("#7a7f87", "v", "-."),
     "LSH": MethodStyle("#009e73", "^", "--"),
