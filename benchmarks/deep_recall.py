@@ -1,7 +1,7 @@
 """DeepSGH with neighbours beside ITQ: Recall10@100 by Hamming ranking, and what encoding costs.
 
     pip install 'sghash[torch]'
-    SGHASH_DATA=... python benchmarks/deep_recall.py [--seeds 1] [--bits 16 32] [--steps 2000]
+    SGHASH_DATA=... python benchmarks/deep_recall.py [--seeds 1] [--bits 16 32] [--steps 1000]
 
 Options are the defaults for all data sets. Every run is appended to the rows file when it is
 finished: interrupt at any time and call again. The last line is the geometric mean of the ratios,

@@ -18,7 +18,7 @@ from sghash.errors import BadFile, Diverged, InvalidInput  # noqa: E402
 from sghash.models.deep.layers import chain, count, forward, linear  # noqa: E402
 from sghash.models.deep.modules import SkipEncoder, as_layers  # noqa: E402
 from sghash.models.deep.neuron import code_loss  # noqa: E402
-from sghash.models.deep.pairs import check_labels, check_pairs, neighborhoods  # noqa: E402
+from sghash.models.deep.pairs import neighborhoods  # noqa: E402
 from sghash.models.sgh.encoder import sigmoid  # noqa: E402
 from sghash.models.sgh.generative import GaussianDecoder  # noqa: E402
 from sghash.models.sgh.gradients import gaussian_differences  # noqa: E402
@@ -249,10 +249,5 @@ def test_wrong_use_is_refused():
             DeepSGH(**{**QUICK, "n_bits": 9, "n_steps": 2, **wrong}).fit(X)
     with pytest.raises(InvalidInput, match="one per row"):
         DeepSGH(supervised=True, **QUICK).fit(X)
-    with pytest.raises(InvalidInput, match="no two rows alike"):
-        check_labels(np.full(5, -1), 5)
-    for pairs in (3, (1, 2), ([0], [1], [2]), ([0.5], [1], [1]), ([0], [60], [1])):
-        with pytest.raises(InvalidInput, match="pairs"):
-            check_pairs(pairs, 60)
     with pytest.raises(Diverged, match="learning_rate"):
         DeepSGH(n_bits=9, **{**QUICK, "learning_rate": 1e30}).fit(X)

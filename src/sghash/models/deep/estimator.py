@@ -14,11 +14,12 @@ from sghash.models.axes import principal_axes
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.blockwise import one_thread_each
 from sghash.models.deep.layers import Layers, chain, forward, linear
-from sghash.models.deep.pairs import check_labels, check_pairs, neighborhoods
+from sghash.models.deep.pairs import neighborhoods
 from sghash.models.linear_decoder import fit_linear_decoder, signed
 from sghash.models.sgh.gradients import ESTIMATORS
 from sghash.models.sgh.scaling import unit_rows
 from sghash.models.sgh.start import START_ROWS, make_start
+from sghash.models.sgh.supervision import check_labels, check_pairs
 from sghash.optional import require
 from sghash.validation import Ids, Vectors, check_choice, check_n_bits
 
@@ -113,7 +114,7 @@ class DeepSGH(BinaryHasher):
         n_bits: int = 64,
         encoder: Any = None,
         decoder: Any = None,
-        hidden: tuple[int, ...] = (512, 512),
+        hidden: tuple[int, ...] = (256, 256),
         n_components: int = 256,
         metric: str = "l2",
         neighbors: int = 10,

@@ -22,7 +22,7 @@ class SkipEncoder(nn.Module):
     So training starts at the codes of the linear map, and the hidden layers learn what it lacks.
     """
 
-    def __init__(self, n_inputs: int, n_bits: int, hidden: Sequence[int] = (512, 512)) -> None:
+    def __init__(self, n_inputs: int, n_bits: int, hidden: Sequence[int] = (256, 256)) -> None:
         super().__init__()
         self.straight = nn.Linear(n_inputs, n_bits)
         layers: list[Any] = []

@@ -1,13 +1,11 @@
-"""Pairs of vectors: neighbours within a sample, and what the caller knows of pairs and labels."""
+"""Pairs of vectors that shall have near codes: neighbours within a sample."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from sghash.errors import InvalidInput
 from sghash.validation import Ids, Vectors
 
 
@@ -25,14 +23,6 @@ class Neighborhoods(NamedTuple):
         return self.anchors[chosen], self.partners[chosen, places]
 
 
-class KnownPairs(NamedTuple):
-    """Rows `first` and `second` (m,) each, and whether they are `similar` (m,) bool."""
-
-    first: Ids
-    second: Ids
-    similar: NDArray[np.bool_]
-
-
 def neighborhoods(vectors: Vectors, rows: Ids, k: int, *, metric: str) -> Neighborhoods:
     """The `k` nearest of each of `rows` among themselves; `vectors` (n, r) are theirs."""
     from sghash.kernels import exact_neighbors
@@ -43,36 +33,3 @@ def neighborhoods(vectors: Vectors, rows: Ids, k: int, *, metric: str) -> Neighb
     # By inner product, and among duplicates, a vector may not be its own nearest.
     own[~own.any(axis=1), -1] = True
     return Neighborhoods(rows, rows[found[~own].reshape(len(rows), k)])
-
-
-def check_pairs(pairs: Any, n_rows: int) -> KnownPairs:
-    """(i, j, similar), each (m,): rows, and whether they belong together."""
-    sentence = "pairs must be (i, j, similar), three arrays of the same length: rows, rows, bools"
-    try:
-        first, second, similar = (np.asarray(part) for part in pairs)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(sentence) from error
-    whole = first.dtype.kind in "iu" and second.dtype.kind in "iu"
-    if not whole or not first.shape == second.shape == similar.shape or first.ndim != 1:
-        raise InvalidInput(sentence)
-    if not len(first) or not np.isin(similar, (0, 1)).all():
-        raise InvalidInput(sentence)
-    low, high = min(first.min(), second.min()), max(first.max(), second.max())
-    if low < 0 or high >= n_rows:
-        raise InvalidInput(
-            f"pairs name rows between {low} and {high}, the vectors have rows 0 to {n_rows - 1}"
-        )
-    return KnownPairs(first.astype(np.int64), second.astype(np.int64), similar.astype(bool))
-
-
-def check_labels(y: ArrayLike | None, n_rows: int) -> Ids:
-    """Labels (n,) as whole numbers, -1 for unlabelled rows; two rows at least share one."""
-    labels = np.asarray(y)
-    if labels.shape != (n_rows,) or labels.dtype.kind not in "iub":
-        raise InvalidInput(
-            f"y must be whole numbers, one per row ({n_rows}), with -1 for unlabelled rows"
-        )
-    known, counts = np.unique(labels[labels != -1], return_counts=True)
-    if not len(known) or counts.max() < 2:
-        raise InvalidInput("y labels no two rows alike: label more rows")
-    return labels.astype(np.int64)

@@ -19,8 +19,9 @@ import numpy as np
 from sghash.errors import Diverged, InvalidInput
 from sghash.models.deep.modules import SkipEncoder, check_module
 from sghash.models.deep.neuron import StochasticNeuron, code_loss
-from sghash.models.deep.pairs import KnownPairs, Neighborhoods
+from sghash.models.deep.pairs import Neighborhoods
 from sghash.models.sgh.start import NOISE_FLOOR, Start
+from sghash.models.sgh.supervision import KnownPairs
 from sghash.optional import require
 from sghash.validation import Ids, Vectors
 

@@ -13,6 +13,8 @@
 | `start`         | where training starts                                                    |
 | `least_squares` | the decoder that fits given codes best                                   |
 | `terms`         | extra losses                                                             |
+| `supervision`   | labels and known pairs, as terms                                         |
+| `scale_step`    | the step of the model with scales (`ScaleInvariantSGH`)                  |
 | `step`          | one step's gradient: the Gaussian fast path, and any decoder             |
 | `trainer`       | distributional SGD                                                       |
 | `posterior`     | sharper codes by coordinate descent                                      |

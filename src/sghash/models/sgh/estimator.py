@@ -20,6 +20,7 @@ from sghash.models.sgh import fitting
 from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.options import AUTHORS_SCRIPT, FREE_OPTIONS, PAPER, check_options
 from sghash.models.sgh.scaling import STORED
+from sghash.models.sgh.supervision import known_terms
 from sghash.models.sgh.terms import Term
 
 
@@ -43,7 +44,11 @@ class SGH(GenerativeHasher):
     pair_loss : {"softmax", "bernoulli"}
         Loss of a pair; see `sghash.models.sgh.ranking`.
     pair_weight : float or None
-        Weight of the ranking loss; None chooses by the goal and the number of bits.
+        Weight of the ranking loss, of labels and of known pairs; None chooses the first by the
+        goal and the number of bits, and 2560 / n_bits for the others.
+    supervised : bool
+        Whether `fit` learns from `y`: labels, -1 for unlabelled rows. Off, `y` is ignored, so that
+        the model can stand before a classifier in a pipeline.
     gradient : {"approximate", "distributional", "exact", "straight-through"} or None
         How the encoder's gradient is estimated; see `sghash.models.sgh.gradients`. None is "exact"
         beside a ranking loss, which compares the codes without a draw, and else "approximate".
@@ -140,6 +145,7 @@ class SGH(GenerativeHasher):
         neighbors: int = 0,
         pair_loss: str = "softmax",
         pair_weight: float | None = None,
+        supervised: bool = False,
         gradient: str | None = None,
         coding: str = "signed",
         kl_weight: float | tuple[float, float] = (1.0, 0.0),
@@ -169,7 +175,7 @@ class SGH(GenerativeHasher):
     ) -> None:
         self.n_bits, self.gradient, self.coding, self.metric = n_bits, gradient, coding, metric
         self.goal, self.neighbors = goal, neighbors
-        self.pair_loss, self.pair_weight = pair_loss, pair_weight
+        self.pair_loss, self.pair_weight, self.supervised = pair_loss, pair_weight, supervised
         self.kl_weight, self.noise, self.init = kl_weight, noise, init
         self.optimizer, self.learning_rate, self.schedule = optimizer, learning_rate, schedule
         self.decay, self.decay_every = decay, decay_every
@@ -213,11 +219,29 @@ class SGH(GenerativeHasher):
             )
         return cls(n_bits=n_bits, **{**preset, **options})
 
-    def _fit(self, vectors: Any, y: ArrayLike | None) -> None:
+    def fit(
+        self, X: ArrayLike | VectorSource, y: ArrayLike | None = None, *, pairs: Any = None
+    ) -> Self:
+        """Learn the code from vectors `X` (n, d): an array, a memory map or a `VectorSource`.
+
+        `y` are labels (n,) if the option `supervised` is set, -1 for unlabelled rows. `pairs` =
+        (i, j, similar), each (m,), are rows of `X` and whether they belong together: the paper's
+        pair model. See `sghash.models.sgh.supervision`.
+        """
         check_options(self)
+        with self._unchanged_on_failure():
+            vectors = self._training_vectors(X)
+            known = known_terms(self, vectors, y, pairs)
+            self._train(vectors, known)
+        return self
+
+    def _fit(self, vectors: Any, y: ArrayLike | None) -> None:
+        self._train(vectors, ())
+
+    def _train(self, vectors: Any, known: Sequence[Term]) -> None:
         # The products of a step are small: threads inside them wait longer than they work.
         with one_thread_each():
-            self._trainer = fitting.fit(self, vectors)
+            self._trainer = fitting.fit(self, vectors, known)
 
     def partial_fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Go on learning from one more piece of vectors (n, d): one pass over it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from sghash.models.sgh.ranking import PairBatches, Ranking, find_neighbors
 from sghash.models.sgh.scaling import Scaling, Units
 from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, make_start
 from sghash.models.sgh.step import GaussianStep, effective_weights
-from sghash.models.sgh.terms import Terms
+from sghash.models.sgh.terms import Term, Terms
 from sghash.models.sgh.trainer import Patience, Trainer
 from sghash.validation import Vectors
 
@@ -54,8 +54,11 @@ REFIT_PRIOR_ROWS = 1024
 DIVERGED_FACTOR = 2.0
 
 
-def fit(model: SGH, vectors: Any) -> Trainer:
-    """Train from the start on vectors (an array or a source) and set the learned attributes."""
+def fit(model: SGH, vectors: Any, known: Sequence[Term] = ()) -> Trainer:
+    """Train from the start on vectors (an array or a source) and set the learned attributes.
+
+    `known` are the terms of what the caller knows of pairs and labels.
+    """
     rng = generator_of(model.random_state)
     held_out = model.validation_fraction if model.patience else 0.0
     batches, apart = make_batches(
@@ -63,7 +66,7 @@ def fit(model: SGH, vectors: Any) -> Trainer:
     )
     ranked = is_ranked(model) and batches.n_rows > 1
     n_steps = budget_of(model, batches.n_rows / batches.batch_size, ranked=ranked)
-    trainer = (train_ranked if ranked else train)(model, batches, apart, n_steps, rng)
+    trainer = (train_ranked if ranked else train)(model, batches, apart, n_steps, rng, known)
     final = trainer.parameters
     if model.refit:
         width = final["decoder_bias"].size
@@ -74,11 +77,16 @@ def fit(model: SGH, vectors: Any) -> Trainer:
 
 
 def train(
-    model: SGH, batches: Batches, apart: Batches | None, n_steps: int, rng: np.random.Generator
+    model: SGH,
+    batches: Batches,
+    apart: Batches | None,
+    n_steps: int,
+    rng: np.random.Generator,
+    known: Sequence[Term] = (),
 ) -> Trainer:
     """Take `n_steps` steps from the chosen start; reports are measured on `apart`, if given."""
     sample = batches.take(START_ROWS, rng)
-    trainer = begin(model, sample, n_steps, rng)
+    trainer = begin(model, sample, n_steps, rng, known)
     watched = sample if apart is None else apart.take(WATCHED_ROWS, rng)
     run(model, trainer, batches, watched, n_steps, keep=kept_step(model, trainer, n_steps, rng))
     return trainer
@@ -93,7 +101,12 @@ def kept_step(model: SGH, trainer: Trainer, n_steps: int, rng: np.random.Generat
 
 
 def train_ranked(
-    model: SGH, batches: Batches, apart: Batches | None, n_steps: int, rng: np.random.Generator
+    model: SGH,
+    batches: Batches,
+    apart: Batches | None,
+    n_steps: int,
+    rng: np.random.Generator,
+    known: Sequence[Term] = (),
 ) -> Trainer:
     """Train beside a ranking loss, in principal coordinates of a sample; return it lifted."""
     n_rows = min(RANKED_ROWS, max(START_ROWS, RANKED_BYTES // (4 * model.n_features_in_)))
@@ -118,7 +131,7 @@ def train_ranked(
         model.init, vectors[:START_ROWS], model.n_bits, coding=model.coding, rng=rng,
         logit_spread=SPREAD,
     )  # fmt: skip
-    inner = _trainer(model, start._asdict(), units, n_steps, rng, ranking)
+    inner = _trainer(model, start._asdict(), units, n_steps, rng, [ranking, *known])
     run(model, inner, pairs, watched, n_steps, keep=kept_step(model, inner, n_steps, rng))
     trainer = _trainer(model, units.lift(inner.parameters), outer, n_steps, rng)
     trainer.history, trainer.n_done = inner.history, inner.n_done
@@ -180,7 +193,13 @@ def generator_of(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(random_state)
 
 
-def begin(model: SGH, sample: Vectors, n_steps: int, rng: np.random.Generator) -> Trainer:
+def begin(
+    model: SGH,
+    sample: Vectors,
+    n_steps: int,
+    rng: np.random.Generator,
+    known: Sequence[Term] = (),
+) -> Trainer:
     """Return a trainer at the chosen start."""
     scaling = Scaling.of(sample, cosine=model.metric == "cosine", standardize=model.standardize)
     scaled = scaling.apply(sample)
@@ -188,7 +207,7 @@ def begin(model: SGH, sample: Vectors, n_steps: int, rng: np.random.Generator) -
     arrays: dict[str, Any] = start._asdict()
     if model.decoder_scale == "variance":
         arrays["decoder_scale"] = scaled.var(axis=0, dtype=np.float64).clip(min=1e-7)
-    return _trainer(model, arrays, scaling, n_steps, rng)
+    return _trainer(model, arrays, scaling, n_steps, rng, known)
 
 
 def resume(model: SGH, sample: Vectors, rng: np.random.Generator) -> Trainer:
@@ -214,11 +233,11 @@ def _trainer(
     scaling: Units,
     n_steps: int,
     rng: np.random.Generator,
-    ranking: Ranking | None = None,
+    more: Sequence[Term] = (),
 ) -> Trainer:
     arrays = dict(start)
-    ranked = ranking is not None
-    terms = Terms([*make_terms(model.terms), *([ranking] if ranking else [])], scaling)
+    ranked = any(isinstance(term, Ranking) for term in more)
+    terms = Terms([*make_terms(model.terms), *more], scaling)
     learn_noise = model.noise == "learned"
     if not learn_noise:
         arrays["log_noise"] = np.log(float(model.noise) / scaling.unit**2)
