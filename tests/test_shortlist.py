@@ -10,8 +10,13 @@ from sghash.kernels import reference, shortlist
 
 @pytest.mark.parametrize("kind", ["random", "clustered", "sorted", "sample is useless"])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_shortlist_is_the_nearest_and_their_ties(kind, threads, rng):
-    n, length = 13_000, 10
+def test_shortlist_is_the_nearest_and_their_ties(kind, threads, rng, monkeypatch):
+    sampled = []
+    plain = shortlist.new_selection
+    monkeypatch.setattr(
+        shortlist, "new_selection", lambda *sizes: sampled.append(sizes) or plain(*sizes)
+    )
+    n, length = 9_000, 100
     codes = rng.integers(0, 256, (n, 4), dtype=np.uint8)
     queries = rng.integers(0, 256, (20, 4), dtype=np.uint8)
     if kind == "clustered":
@@ -34,3 +39,5 @@ def test_shortlist_is_the_nearest_and_their_ties(kind, threads, rng):
         inside = wide.distances <= wide.distances[:, length - 1 : length]
         np.testing.assert_array_equal(found.ids[inside], wide.ids[inside])
         np.testing.assert_array_equal(found.distances[inside], wide.distances[inside])
+        assert len(sampled) == threads, "no sample was taken"
+        sampled.clear()

@@ -19,8 +19,10 @@ from sghash.validation import Codes
 
 # One row in so many is looked at first.
 STRIDE = 32
-# Below this many rows per row wanted a sample tells too little.
-_ENOUGH = 40 * STRIDE
+# Below so many rows wanted a sample costs more than it saves; below so many rows, and so many per
+# row wanted, it tells too little.
+_WORTH_A_SAMPLE = 64
+_ENOUGH, _ENOUGH_EACH = 1 << 13, 8
 
 
 def with_ties(length: int) -> int:
@@ -44,8 +46,9 @@ def hamming_shortlist(
     """
     width = with_ties(length)
     n, n_queries = len(codes), len(query_codes)
-    few = n_queries < threads * hamming.SLICED_FROM or n < _ENOUGH * length
-    if few or (mask is not None and np.count_nonzero(mask) < n // 2):
+    few = n_queries < threads * hamming.SLICED_FROM or length < _WORTH_A_SAMPLE
+    too_few = n < max(_ENOUGH, _ENOUGH_EACH * length)
+    if few or too_few or (mask is not None and np.count_nonzero(mask) < n // 2):
         return hamming.hamming_neighbors(
             codes, query_codes, width, n_bits=n_bits, mask=mask, threads=threads
         )
