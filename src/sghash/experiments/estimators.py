@@ -33,7 +33,9 @@ from sghash.validation import Vectors
 
 STORE = "estimators"
 STAGES, QUICK_STAGES = (1, 300, 3000), (1, 200)
-N_ROWS, N_BITS, N_DRAWS = 500, 32, 200
+N_ROWS, N_BITS, N_DRAWS = 250, 32, 100
+# Passes per bit give the same draws as the closed form: few of them tell the cost.
+N_SLOW_DRAWS = 10
 REINFORCE = ("REINFORCE", "REINFORCE, baseline")
 TWO_PASSES = "distributional, passes per bit"
 # The error of a mean over draws is this many times what chance leaves, or more: biased.
@@ -78,30 +80,31 @@ class _Measure:
         rows = base[: self.n_rows]
         exact = encoder_gradient(model, rows, estimator="exact")
         return {
-            name: compare(draw, exact, self.n_draws if is_random else 1)
-            for name, draw, is_random in _estimators(model, rows)
+            name: compare(draw, exact, self._draws_of(name))
+            for name, draw in _estimators(model, rows).items()
         }
 
+    def _draws_of(self, name: str) -> int:
+        if name in ("exact", "straight-through"):
+            return 1
+        return min(N_SLOW_DRAWS, self.n_draws) if name == TWO_PASSES else self.n_draws
 
-def _estimators(model: Any, rows: Vectors) -> list[tuple[str, Draw, bool]]:
+
+def _estimators(model: Any, rows: Vectors) -> dict[str, Draw]:
     def closed(name: str) -> Draw:
         return lambda rng: encoder_gradient(model, rows, estimator=name, random_state=rng)
 
-    found: list[tuple[str, Draw, bool]] = [
-        (name, closed(name), name in ("approximate", "distributional")) for name in ESTIMATORS
-    ]
-    found.append(
-        (
-            TWO_PASSES,
-            lambda rng: encoder_gradient(
-                model, rows, estimator="distributional", closed_form=False, random_state=rng
-            ),
-            True,
+    def by_passes(rng: np.random.Generator) -> NDArray[np.float64]:
+        return encoder_gradient(
+            model, rows, estimator="distributional", closed_form=False, random_state=rng
         )
-    )
-    found.append((REINFORCE[0], lambda rng: reinforce(model, rows, rng), True))
-    found.append((REINFORCE[1], lambda rng: reinforce(model, rows, rng, baseline=True), True))
-    return found
+
+    return {
+        **{name: closed(name) for name in ESTIMATORS},
+        TWO_PASSES: by_passes,
+        REINFORCE[0]: lambda rng: reinforce(model, rows, rng),
+        REINFORCE[1]: lambda rng: reinforce(model, rows, rng, baseline=True),
+    }
 
 
 def reinforce(
