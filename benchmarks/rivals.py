@@ -3,6 +3,7 @@
     python benchmarks/rivals.py                     # MNIST and SIFT photos, 16, 32, 64 bits
     python benchmarks/rivals.py --quick             # built-in data, one minute, for a look
     python benchmarks/rivals.py --methods ITQ OPQ --bits 64 --seeds 1
+    python benchmarks/rivals.py --asymmetric        # 8 and 16 bytes searched by tables, five sets
     python benchmarks/rivals.py --table-only        # only print what the rows file holds
 
 Every run is appended to the rows file when it is finished: interrupt at any time and call again.
@@ -10,7 +11,10 @@ Options are the defaults of the classes, which are the published ones. Models le
 vectors that are searched, never from the queries. Hashing methods are searched by Hamming
 distance; "SphericalHashing, own distance" ranks the same codes by the paper's spherical Hamming
 distance; PQ and OPQ have as many bits but are searched by tables of distances to the query, so
-they are a bound rather than a rival. Times depend on the machine: read their ratios.
+they are a bound rather than a rival. `--asymmetric` compares what is searched so: FAISS's PQ and
+OPQ, our own, SGH's codes sharpened by coordinate descent, and `GenerativeQuantizer`; every byte
+that is stored for a vector counts (SGH's linear decoder takes |U h|² from the code). Times depend
+on the machine: read their ratios.
 """
 
 from __future__ import annotations
@@ -43,6 +47,7 @@ from sghash.evaluation.provenance import provenance
 from sghash.kernels.part_tables import table_neighbors
 
 DATASETS = ["mnist", "sift-photos"]
+ASYMMETRIC_DATASETS = [*DATASETS, "cifar10-gist", "glove100", "minilm-wordnet"]
 BITS = [16, 32, 64]
 DEPTH = 100
 OWN_DISTANCE = "SphericalHashing, own distance"
@@ -81,6 +86,64 @@ def measure_quantizer(method: str, n_bits: int, seed: int, bench: Bench) -> dict
     return values(bench, found, trained - start, encoded - trained)
 
 
+def measure_generative(method: str, n_bits: int, seed: int, bench: Bench) -> dict[str, Any]:
+    start = time.perf_counter()
+    model = sghash.GenerativeQuantizer(
+        n_bytes=n_bits // 8, metric=bench.data.metric, random_state=seed
+    ).fit(bench.base)
+    trained = time.perf_counter()
+    codes = model.encode(bench.base)
+    encoded = time.perf_counter()
+    tables = model.distance_tables(bench.queries)
+    found = table_neighbors(codes, tables, DEPTH, threads=bench.threads).ids
+    return values(bench, found, trained - start, encoded - trained)
+
+
+def measure_sharpened(method: str, n_bits: int, seed: int, bench: Bench) -> dict[str, Any]:
+    """SGH's linear decoder on codes from coordinate descent, scored against every code."""
+    start = time.perf_counter()
+    model = sghash.SGH(
+        n_bits=n_bits, metric=bench.data.metric, goal="reconstruction", random_state=seed
+    ).fit(bench.base)
+    trained = time.perf_counter()
+    codes = model.encode(bench.base, sweeps=3)
+    encoded = time.perf_counter()
+    terms, found = model.code_terms(codes), []
+    for group in np.array_split(bench.queries, -(-len(bench.queries) // 64)):
+        tables = model.query_tables(group).tables
+        scores = terms + sum(tables[:, part][:, codes[:, part]] for part in range(codes.shape[1]))
+        found.append(np.argpartition(scores, DEPTH - 1, axis=1)[:, :DEPTH])
+    return values(bench, np.concatenate(found), trained - start, encoded - trained)
+
+
+def measure_faiss(method: str, n_bits: int, seed: int, bench: Bench) -> dict[str, Any]:
+    """FAISS's own PQ or OPQ, vectors padded to a multiple of the number of parts."""
+    import faiss
+
+    n_parts, width = n_bits // 8, bench.base.shape[1]
+    base, queries = (
+        np.pad(np.asarray(rows, dtype=np.float32), ((0, 0), (0, -width % n_parts)))
+        for rows in (bench.base, bench.queries)
+    )
+    if bench.data.metric == "cosine":
+        base, queries = (rows / np.linalg.norm(rows, axis=1)[:, None] for rows in (base, queries))
+    inner = bench.data.metric == "ip"
+    index = faiss.IndexPQ(
+        base.shape[1], n_parts, 8, faiss.METRIC_INNER_PRODUCT if inner else faiss.METRIC_L2
+    )
+    index.pq.cp.seed = seed + 1
+    if method == "FAISS OPQ":
+        index = faiss.IndexPreTransform(faiss.OPQMatrix(base.shape[1], n_parts), index)
+    start = time.perf_counter()
+    rows = np.random.default_rng(seed).permutation(len(base))[: 256 * 256]
+    index.train(base[rows])
+    trained = time.perf_counter()
+    index.add(base)
+    encoded = time.perf_counter()
+    found = index.search(queries, DEPTH)[1]
+    return values(bench, found, trained - start, encoded - trained)
+
+
 def values(bench: Bench, found: np.ndarray, train: float, encode: float) -> dict[str, Any]:
     name = f"recall{bench.k}@{DEPTH}"
     measured = recall(bench.truth.ids, found, k=bench.k, n=DEPTH)
@@ -96,10 +159,20 @@ METHODS: dict[str, Measure] = {
     "PQ": measure_quantizer,
     "OPQ": measure_quantizer,
 }
+#: Searched by tables of a real query, none by Hamming distance.
+ASYMMETRIC: dict[str, Measure] = {
+    "FAISS PQ": measure_faiss,
+    "FAISS OPQ": measure_faiss,
+    "SGH, sharpened": measure_sharpened,
+    "GenerativeQuantizer": measure_generative,
+}
 
 
 def main() -> None:
     options = read_options()
+    if options.asymmetric:
+        options.methods = list(ASYMMETRIC)
+        options.datasets, options.bits = ASYMMETRIC_DATASETS, [64, 128]
     if options.quick:
         options.datasets, options.bits, options.seeds = ["digits"], [16, 32], 2
     if not options.table_only:
@@ -146,7 +219,7 @@ def key_of(run: tuple[str, int, int], bench: Bench) -> str:
 
 def row_of(run: tuple[str, int, int], bench: Bench) -> dict[str, Any]:
     method, n_bits, seed = run
-    measured = METHODS[method](method, n_bits, seed, bench)
+    measured = (METHODS | ASYMMETRIC)[method](method, n_bits, seed, bench)
     return {
         "key": key_of(run, bench),
         "dataset": bench.data.name,
@@ -219,12 +292,17 @@ def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--datasets", nargs="+", default=DATASETS, metavar="NAME")
     parser.add_argument(
-        "--methods", nargs="+", default=list(METHODS), choices=list(METHODS), metavar="METHOD"
+        "--methods",
+        nargs="+",
+        default=list(METHODS),
+        choices=[*METHODS, *ASYMMETRIC],
+        metavar="METHOD",
     )
     parser.add_argument("--bits", nargs="+", type=int, default=BITS, metavar="N")
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds, counted from 0")
     parser.add_argument("--rows", type=Path, default=Path("build/rivals.jsonl"))
     parser.add_argument("--threads", type=int, help="for searching (default: all cores)")
+    parser.add_argument("--asymmetric", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--table-only", action="store_true")
     return parser.parse_args()

@@ -66,6 +66,12 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
     from sghash.models.deep import (
         DeepSGH as DeepSGH,
     )
+    from sghash.models.generative_quantizer import (
+        GenerativeQuantizer as GenerativeQuantizer,
+    )
+    from sghash.models.general_sgh import (
+        GeneralSGH as GeneralSGH,
+    )
     from sghash.models.graph_hashing import (
         GraphHashing as GraphHashing,
     )
@@ -125,6 +131,8 @@ _HOMES = {
     "DataSet": "sghash.data.dataset",
     "DeepSGH": "sghash.models.deep",
     "Diverged": "sghash.errors",
+    "GenerativeQuantizer": "sghash.models.generative_quantizer",
+    "GeneralSGH": "sghash.models.general_sgh",
     "GraphHashing": "sghash.models.graph_hashing",
     "HammingIndex": "sghash.index",
     "ITQ": "sghash.models.itq",

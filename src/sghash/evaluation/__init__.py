@@ -7,10 +7,12 @@ from typing import Any
 
 _HOMES = {
     "Bench": "sghash.evaluation.bench",
+    "BitValues": "sghash.evaluation.single_bits",
     "Evaluation": "sghash.evaluation.comparison",
     "METRICS": "sghash.evaluation.metrics",
     "Run": "sghash.evaluation.runs",
     "RunProgress": "sghash.evaluation.runs",
+    "bit_values": "sghash.evaluation.single_bits",
     "append_row": "sghash.evaluation.rows",
     "definitions": "sghash.evaluation.tables",
     "evaluate": "sghash.evaluation.comparison",

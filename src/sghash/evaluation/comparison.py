@@ -65,6 +65,15 @@ class Evaluation:
             for summary in self.summaries
         ]
 
+    def best_within(self, n_bytes: int) -> tuple[str, int, float] | None:
+        """Model, bits and recall of the best codes of at most `n_bytes` bytes, or None."""
+        name, _ = self.wanted
+        fitting = [s for s in self.summaries if s.values["bytes_per_vector"].mean <= n_bytes]
+        if not fitting:
+            return None
+        best = max(fitting, key=lambda s: s.values[name].mean)
+        return _name(best), best.group["n_bits"], best.values[name].mean
+
     def text(self, *, markdown: bool = False) -> str:
         """The table, the shortest codes, and what each column means."""
         first = self.rows[0]

@@ -11,6 +11,7 @@ from sghash.errors import BadFile, InvalidInput
 #: Every hashing model (packed codes of `n_bits` bits): class -> module, loaded when first used.
 MODELS: dict[str, str] = {
     "BinaryAutoencoder": "sghash.models.binary_autoencoder",
+    "GeneralSGH": "sghash.models.general_sgh",
     "GraphHashing": "sghash.models.graph_hashing",
     "ITQ": "sghash.models.itq",
     "KMeansHashing": "sghash.models.kmeans_hashing",
@@ -25,6 +26,7 @@ MODELS: dict[str, str] = {
 
 #: Models whose codes are not bits: what binary codes are measured against.
 REFERENCE_MODELS: dict[str, str] = {
+    "GenerativeQuantizer": "sghash.models.generative_quantizer",
     "PCAReconstruction": "sghash.models.pca_reconstruction",
     "ProductQuantizer": "sghash.models.product_quantizer",
 }

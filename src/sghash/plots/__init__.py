@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sghash.colours import METHODS, MethodStyle, method_style, series_styles
 from sghash.plots.bars import bars
-from sghash.plots.bits import bit_report
+from sghash.plots.bits import bit_report, bit_values
 from sghash.plots.curves import Series, lines
 from sghash.plots.images import images
 from sghash.plots.recall import recall_curves
@@ -18,6 +18,7 @@ __all__ = [
     "Series",
     "bars",
     "bit_report",
+    "bit_values",
     "images",
     "lines",
     "method_style",

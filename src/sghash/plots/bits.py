@@ -59,3 +59,40 @@ def bit_report(
             panels[1].set_title("|correlation| of bits")
             figure.colorbar(picture, ax=panels[1], shrink=0.8)
     return figure
+
+
+def bit_values(
+    recall_added: ArrayLike,
+    error_without: ArrayLike,
+    *,
+    method: str = "SGH",
+    title: str = "",
+    size: tuple[float, float] = WIDE,
+) -> Any:
+    """Draw what each bit adds to recall and what decoding loses without it; a Figure.
+
+    Parameters
+    ----------
+    recall_added : (n_bits,)
+        Recall with all bits less recall without this one; below zero a bit does harm.
+    error_without : (n_bits,)
+        Factor by which the squared error grows without the bit.
+    method, title, size
+        As in `bit_report`.
+    """
+    added, errors = (np.asarray(v, dtype=np.float64) for v in (recall_added, error_without))
+    if added.ndim != 1 or added.shape != errors.shape or not len(added):
+        raise InvalidInput("recall_added and error_without must be one number per bit each")
+    order = np.argsort(-added, kind="stable")
+    with canvas(size) as figure:
+        panels = figure.subplots(1, 2)
+        colour = method_style(method).colour
+        panels[0].bar(range(len(added)), added[order], width=0.8, color=colour)
+        panels[0].axhline(0, color=FAINT, linewidth=1)
+        panels[0].grid(visible=False, axis="x")
+        panels[0].set(xlabel="bits, the most useful first", ylabel="recall it adds")
+        panels[0].set_title(title or "what each bit adds to recall")
+        panels[1].scatter(errors, added, s=18, color=colour)
+        panels[1].set(xlabel="squared error without the bit (factor)", ylabel="recall it adds")
+        panels[1].set_title("recall against reconstruction")
+    return figure
