@@ -66,11 +66,11 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
     from sghash.models.deep import (
         DeepSGH as DeepSGH,
     )
-    from sghash.models.generative_quantizer import (
-        GenerativeQuantizer as GenerativeQuantizer,
-    )
     from sghash.models.general_sgh import (
         GeneralSGH as GeneralSGH,
+    )
+    from sghash.models.generative_quantizer import (
+        GenerativeQuantizer as GenerativeQuantizer,
     )
     from sghash.models.graph_hashing import (
         GraphHashing as GraphHashing,
