@@ -33,6 +33,7 @@ METHODS: dict[str, MethodStyle] = {
     "SGH.paper": MethodStyle("#a87900", "D", "--"),
     "SGH.authors_script": MethodStyle("#9c6b3c", "X", ":"),
     "ScaleInvariantSGH": MethodStyle("#c25a45", "o", "--"),
+    "GeneralSGH": MethodStyle("#b0603a", "D", "-."),
     "DeepSGH": MethodStyle("#b3474f", "s", "--"),
     "GenerativeQuantizer": MethodStyle("#9a5fd0", "D", "-"),
     "ITQ": MethodStyle("#0072b2", "s", "-"),

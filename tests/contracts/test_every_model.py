@@ -22,13 +22,16 @@ from sghash.models.blockwise import BLOCK_ROWS
 # Fewer iterations than by default, so that the whole contract takes seconds.
 QUICK: dict[str, dict[str, Any]] = {
     "BinaryAutoencoder": {"n_iterations": 4},
+    "GeneralSGH": {"n_steps": 150, "n_hidden": 16},
     "KMeansHashing": {"n_iterations": 6},
     "SGH": {"n_steps": 300},
     "ScaleInvariantSGH": {"n_steps": 150},
     "SphericalHashing": {"n_iterations": 20},
 }
 # Models whose codes can be turned back into vectors.
-DECODERS = {"BinaryAutoencoder", "ITQ", "KMeansHashing", "SGH", "ScaleInvariantSGH"}
+DECODERS = {
+    "BinaryAutoencoder", "GeneralSGH", "ITQ", "KMeansHashing", "SGH", "ScaleInvariantSGH",
+}  # fmt: skip
 WIDTH = 6
 NAMES = sorted(MODELS)
 

@@ -3,6 +3,7 @@
 | file            | idea                                                                     |
 |-----------------|--------------------------------------------------------------------------|
 | `generative`    | p(x given h): the Gaussian decoder, and what any decoder must offer      |
+| `decoders`      | other decoders, for the general path (`GeneralSGH`)                      |
 | `encoder`       | q(h given x): independent bits, their moments and divergence             |
 | `gradients`     | the four gradients for the encoder                                       |
 | `objective`     | nats by enumeration, description length in closed form                   |
