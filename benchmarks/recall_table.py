@@ -6,6 +6,9 @@
     python benchmarks/recall_table.py --table-only         # only print what the rows file holds
     python benchmarks/recall_table.py --table-only --expected   # with ties broken at random
 
+Behind the tables stand the ratios of every model to ITQ: recall by cell, with an interval from
+the seeds of both, training time, and geometric means over cells.
+
 Every run is appended to the rows file when it is finished: interrupt at any time and call again.
 Data sets are looked for in the folder SGHASH_DATA. Models learn from the vectors that are
 searched; queries are never learned from. Times depend on the machine: read their ratios.
@@ -14,11 +17,12 @@ searched; queries are never learned from. Times depend on the machine: read thei
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import sghash
 from sghash.evaluation import (
@@ -34,10 +38,12 @@ from sghash.evaluation import (
     summarize,
     truth_folder,
 )
+from sghash.evaluation.summary import Summary
 from sghash.models import model_class
 
 DATASETS = ["mnist", "sift-photos", "cifar10-gist", "glove100", "minilm-wordnet"]
-MODELS = ["SGH", "SGH.paper", "ITQ", "LSH", "PCAHashing", "SignHashing"]
+MODELS = ["SGH", "SGH(neighbors=10)", "SGH.paper", "ITQ", "LSH", "PCAHashing", "SignHashing"]
+RIVAL = "ITQ"
 BITS = [16, 32, 64, 128]
 DEPTHS = (10, 100, 1000)
 
@@ -139,6 +145,7 @@ def report(rows: list[dict[str, Any]], datasets: list[str], measured: str) -> st
             table(here, names),
             "",
         ]
+    parts += ratios(rows, datasets, names[1])
     parts += ["Mean over seeds ± half of the 95 % interval of the mean (Student).", ""]
     parts += [f"- {line}" for line in definitions(names).splitlines()]
     return "\n".join([*parts, *origin(rows)])
@@ -161,6 +168,60 @@ def table(rows: list[dict[str, Any]], names: list[str]) -> str:
             ]
         )
     return format_table(headings, cells, markdown=True)
+
+
+def ratios(rows: list[dict[str, Any]], datasets: list[str], name: str) -> list[str]:
+    """Ratios of `name` to the rival's, one table per length, and geometric means over cells."""
+    found = {
+        (s.group["dataset"], s.group["n_bits"], format_model(s.group["model"], s.group["asked"])): s
+        for s in summarize(rows)
+    }
+    models = sorted({model for *_, model in found} - {RIVAL})
+    lengths = sorted({bits for _, bits, _ in found})
+    if not any(model == RIVAL for *_, model in found) or not models:
+        return []
+    lines: list[list[str]] = []
+    for model in models:
+        by_length: dict[int, list[Ratio]] = {}
+        for bits in lengths:
+            pairs = [(found.get((d, bits, model)), found.get((d, bits, RIVAL))) for d in datasets]
+            values = [ratio(a, b, name) if a and b else None for a, b in pairs]
+            by_length[bits] = [value for value in values if value]
+            cells = ["" if value is None else value.text() for value in values]
+            whole = len(by_length[bits]) == len(datasets)
+            lines.append([model, str(bits), *cells, mean_of(by_length[bits]) if whole else ""])
+        short = [value for bits in lengths if bits <= 64 for value in by_length[bits]]
+        if len(short) == len(datasets) * sum(bits <= 64 for bits in lengths):
+            label = f"{lengths[0]} to 64"
+            lines.append([model, label, *("" for _ in datasets), mean_of(short)])
+    table = format_table(["model", "bits", *datasets, "mean"], lines, markdown=True)
+    return [f"## Ratios of {name} to {RIVAL}'s (in brackets: of training time)", "", table, ""]
+
+
+class Ratio(NamedTuple):
+    """A ratio of means, half of its 95 % interval, and the ratio of training times."""
+
+    value: float
+    half_width: float
+    seconds: float
+
+    def text(self) -> str:
+        return f"{self.value:.3f} ± {self.half_width:.3f} ({self.seconds:.2g})"
+
+
+def ratio(ours: Summary, rival: Summary, name: str) -> Ratio:
+    """Of independent means: the relative half-widths add in squares."""
+    a, b = ours.values[name], rival.values[name]
+    relative = math.hypot((a.half_width or 0) / a.mean, (b.half_width or 0) / b.mean)
+    times = [s.values["train_seconds"].mean for s in (ours, rival)]
+    return Ratio(a.mean / b.mean, a.mean / b.mean * relative, times[0] / times[1])
+
+
+def mean_of(values: list[Ratio]) -> str:
+    """Geometric mean with half of its interval."""
+    mean = math.exp(sum(math.log(v.value) for v in values) / len(values))
+    spread = math.sqrt(sum((v.half_width / v.value) ** 2 for v in values)) / len(values)
+    return f"{mean:.3f} ± {mean * spread:.3f}"
 
 
 def recall_cell(mean: float, half_width: float | None) -> str:
