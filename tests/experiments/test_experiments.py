@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import sghash
-from sghash.errors import InvalidInput, MissingData
+from sghash.errors import InvalidInput, MissingData, MissingExtra
 from sghash.evaluation.summary import Estimate
 from sghash.experiments import EXPERIMENTS, comparisons, experiment, hashing, reproduction
 from sghash.experiments.convergence import Trajectory, looks
 from sghash.experiments.entropy_term import wasted
 from sghash.experiments.estimators import compare, reinforce
-from sghash.experiments.experiment import Context, Experiment, Table, Verdict
+from sghash.experiments.experiment import Context, Drawing, Experiment, Table, Verdict
 from sghash.experiments.modern_embeddings import methods
 from sghash.experiments.reconstruction import by_rotation
 from sghash.experiments.sensitivity import values_of
@@ -242,6 +243,17 @@ def test_missing_data_leaves_a_claim_open_and_the_page_whole(tmp_path, monkeypat
         text = path.read_text(encoding="utf-8")
         assert "claim of here" in text and "the set is not here" in text and "a table" in text
     assert (tmp_path / "results" / "rows" / "here.jsonl").exists()
+
+
+def test_a_page_without_the_plots_extra_has_its_tables(tmp_path, monkeypatch):
+    def make():
+        raise MissingExtra("this needs matplotlib: pip install 'sghash[plots]'")
+
+    found = replace(stub("here", 1), draw=lambda rows: [Drawing(make, "A curve.", "it rises")])
+    monkeypatch.setattr(reproduction, "experiment", lambda name: found)
+    results = reproduction.reproduce(["here"], Context(tmp_path))
+    text = reproduction.page_of(results, quick=False).markdown()
+    assert "A curve. The figure is left out: this needs matplotlib" in text
 
 
 @pytest.mark.slow

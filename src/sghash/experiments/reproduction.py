@@ -116,8 +116,11 @@ def _add(page: Page, result: Result, *, quick: bool) -> None:
     for part in found.draw(result.rows):
         if isinstance(part, Table):
             page.table(part.headings, part.cells, part.caption)
-        else:
+            continue
+        try:
             page.figure(part.make(), part.caption, part.alt)
+        except MissingExtra as error:
+            page.text(f"{part.caption} The figure is left out: {error}.")
 
 
 def _origin(results: Sequence[Result]) -> str:
