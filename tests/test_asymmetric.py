@@ -112,9 +112,11 @@ def test_a_sample_changes_nothing(kind, n_queries, l2, rng, monkeypatch):
 @pytest.mark.skipif(not nibbles.AVAILABLE, reason="needs the byte shuffle")
 def test_marks_are_put_in_the_order_of_rows():
     for row in range(32):
-        vector, lane, low = row // 4, row // 2 % 2, row % 2
-        mark = np.uint64(1) << np.uint64(16 * lane + 2 * vector + low)
-        assert nibbles.rows_in_order(mark) == 1 << row
+        vector, upper, odd = row // 4, row // 2 % 2, row % 2
+        mark = np.uint64(1) << np.uint64(16 * upper + 2 * vector + odd)
+        assert nibbles.rows_in_order(mark, False) == 1 << row
+        mark = np.uint64(1) << np.uint64(16 * odd + row // 2)
+        assert nibbles.rows_in_order(mark, True) == 1 << row
 
 
 @pytest.mark.parametrize("n_bits", [1, 21, 64, 65, 130, 200])

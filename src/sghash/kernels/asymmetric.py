@@ -31,7 +31,7 @@ from sghash.neighbors import Neighbors, empty_neighbors, merge_neighbors
 from sghash.validation import Codes, Vectors
 
 PIECE = 1 << 27
-# Up to so many queries turn codes of eight bytes for themselves.
+# Up to so many queries turn codes of 8 or 16 bytes for themselves.
 FEW = 2
 # Queries whose tables and buffers stay in the cache together.
 QUERY_ROWS = 64
@@ -181,7 +181,7 @@ def _scan(
     levels = _NO_LEVELS if terms is None else terms.levels
     levelled = np.asarray([0.0, 0.0] if terms is None else [terms.least, terms.step])
     scan = scan_tiles if nibbles.AVAILABLE else scan_rows
-    if nibbles.AVAILABLE and n_queries <= FEW and codes.shape[1] == 8:
+    if nibbles.AVAILABLE and n_queries <= FEW and codes.shape[1] in (8, 16):
         scan = scan_blocks
     announce(scan, "asymmetric search")
     piece = max(1 << 12, PIECE // n_queries // 4096 * 4096)

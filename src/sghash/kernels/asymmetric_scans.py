@@ -241,7 +241,8 @@ def scan_blocks(
     first: int,
     last: int,
 ) -> None:
-    """The same for codes of eight bytes, 32 at a time where they lie: for very few queries."""
+    """The same for codes of 8 or 16 bytes, 32 where they lie at a time: for very few queries."""
+    width = codes.shape[1]
     whole = first + (last - first) // nibbles.ROWS * nibbles.ROWS
     for query in range(tables.shape[0]):
         table = byte_tables.ctypes.data + query * byte_tables.shape[1] * 32
@@ -249,14 +250,20 @@ def scan_blocks(
             # What is left at the end is looked at row by row.
             marks = np.uint64(0xFFFFFFFF)
             if start < whole:
-                source = codes.ctypes.data + start * 8
-                if levels.shape[0]:
-                    marks = nibbles.block_below(source, table, levels.ctypes.data + start)
+                # Written out, for a call that passes arrays takes longer than a block.
+                source, level = codes.ctypes.data + start * width, levels.ctypes.data + start
+                if width == 16:
+                    if levels.shape[0]:
+                        marks = nibbles.block_below(source, table, level, True)
+                    else:
+                        marks = nibbles.block_below(source, table, None, True)
+                elif levels.shape[0]:
+                    marks = nibbles.block_below(source, table, level, None)
                 else:
-                    marks = nibbles.block_below(source, table, None)
+                    marks = nibbles.block_below(source, table, None, None)
                 if not marks:
                     continue
-                marks = nibbles.rows_in_order(marks)
+                marks = nibbles.rows_in_order(marks, width == 16)
             while marks:
                 row = start + trailing_zeros(marks)
                 marks &= marks - np.uint64(1)

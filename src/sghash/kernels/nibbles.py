@@ -8,6 +8,7 @@ instruction. Sums saturate at 255, which means: too far to be of interest.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -120,51 +121,74 @@ def _row_pairs(builder: Any, source: Any, stride: Any) -> list[Any]:
     return vectors
 
 
-@intrinsic
-def block_below(typing_context: Any, source: Any, tables: Any, levels: Any) -> Any:
-    """Like `below_saturation` for 32 codes of eight bytes where they lie: a bit per code.
+def _cheap_pairs(builder: Any, source: Any, n_words: int) -> Iterator[list[Any]]:
+    """For each word of 32 codes, vectors as `_planes` wants them, rows as the loads bring them."""
+    if n_words == 1:
+        yield [_load(builder, source, 32 * i) for i in range(8)]
+        return
+    for half in (0, 1):
+        loads = [_load(builder, source, 32 * i) for i in range(16)]
+        couples = zip(loads[::2], loads[1::2], strict=True)
+        words = [_unpack(builder, a, b, 64)[half] for a, b in couples]
+        yield [builder.bitcast(word, _BYTES) for word in words]
 
-    For a single query there is nothing to share, so nothing is stored on the way, and codes are
-    loaded as it is cheapest: `rows_in_order` puts the bits in order, which is rarely needed.
-    `levels` is None, or the address of a byte per code whose two nibbles select from the last
-    two tables.
+
+@intrinsic
+def block_below(typing_context: Any, source: Any, tables: Any, levels: Any, wide: Any) -> Any:
+    """Like `below_saturation` for 32 codes where they lie: a bit per code.
+
+    Codes have eight bytes, or sixteen where `wide` is not None. For a single query there is
+    nothing to share, so nothing is stored on the way, and codes are loaded as it is cheapest:
+    `rows_in_order` puts the bits in order, which is rarely needed. `levels` is None, or the
+    address of a byte per code whose two nibbles select from the last two tables.
     """
     levelled = not isinstance(levels, types.NoneType)
+    n_words = 1 if isinstance(wide, types.NoneType) else 2
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        source, tables, levels = arguments
+        source, tables, levels, _ = arguments
         shuffle, add = _function(builder, _SHUFFLE), _function(builder, "llvm.uadd.sat.v32i8")
-        planes = _planes(builder, [_load(builder, source, 32 * i) for i in range(8)])
-        if levelled:
-            words = builder.bitcast(_load(builder, levels), _WORDS)
-            words = _pick(builder, words, words, [*range(0, 16, 2), *range(1, 16, 2)])
-            planes.append(builder.bitcast(words, _BYTES))
         # Two sums, so that one need not wait for the other.
         sums = [ir.Constant(_BYTES, [0] * 32)] * 2
-        for i, plane in enumerate(planes):
-            for j, nibble in enumerate(_nibbles(builder, plane)):
-                table = _load(builder, tables, 32 * (2 * i + j))
+
+        def select(plane: Any, first: int) -> None:
+            for i, nibble in enumerate(_nibbles(builder, plane)):
+                table = _load(builder, tables, 32 * (first + i))
                 chosen = builder.call(shuffle, [table, nibble])
-                sums[j] = builder.call(add, [sums[j], chosen])
+                sums[i] = builder.call(add, [sums[i], chosen])
+
+        for word, pairs in enumerate(_cheap_pairs(builder, source, n_words)):
+            for byte, plane in enumerate(_planes(builder, pairs)):
+                select(plane, 16 * word + 2 * byte)
+        if levelled:
+            # In the order of the rows: units of one row or two to the lower lane and the upper.
+            kind = _WORDS if n_words == 1 else _BYTES
+            units = builder.bitcast(_load(builder, levels), kind)
+            order = [*range(0, kind.count, 2), *range(1, kind.count, 2)]
+            select(builder.bitcast(_pick(builder, units, units, order), _BYTES), 16 * n_words)
         total = builder.call(add, sums)
         near = builder.icmp_unsigned("!=", total, ir.Constant(_BYTES, [255] * 32))
         return builder.zext(builder.bitcast(near, _I32), ir.IntType(64))
 
-    kind = ADDRESS if levelled else types.none
-    return types.uint64(ADDRESS, ADDRESS, kind), emit
+    last = types.none if n_words == 1 else types.boolean
+    return types.uint64(ADDRESS, ADDRESS, ADDRESS if levelled else types.none, last), emit
 
 
 @compiled
-def rows_in_order(marks: np.uint64) -> np.uint64:
-    """Bits of `block_below` so that bit i is code i: a vector has two codes in each of its lanes.
+def rows_in_order(marks: np.uint64, wide: bool) -> np.uint64:
+    """Bits of `block_below` so that bit i is code i.
 
-    Bits 2 v and 2 v + 1 are codes 4 v and 4 v + 1, bits 16 + 2 v and so on codes 4 v + 2 and so on.
+    The lower 16 of them and the upper belong to codes in turn: two and two, or, of codes that
+    are `wide`, one and one.
     """
-    pairs = (marks & np.uint64(0xFFFF)) | (marks & np.uint64(0xFFFF0000)) << np.uint64(16)
-    pairs = (pairs | pairs << np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
-    pairs = (pairs | pairs << np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    pairs = (pairs | pairs << np.uint64(2)) & np.uint64(0x3333333333333333)
-    return (pairs | pairs >> np.uint64(30)) & np.uint64(0xFFFFFFFF)
+    units = (marks & np.uint64(0xFFFF)) | (marks & np.uint64(0xFFFF0000)) << np.uint64(16)
+    units = (units | units << np.uint64(8)) & np.uint64(0x00FF00FF00FF00FF)
+    units = (units | units << np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    units = (units | units << np.uint64(2)) & np.uint64(0x3333333333333333)
+    if not wide:
+        return (units | units >> np.uint64(30)) & np.uint64(0xFFFFFFFF)
+    units = (units | units << np.uint64(1)) & np.uint64(0x5555555555555555)
+    return (units | units >> np.uint64(31)) & np.uint64(0xFFFFFFFF)
 
 
 @intrinsic
