@@ -46,8 +46,10 @@ FACTOR_BYTES = 8
 VALUES = ("recall10@10", "recall10@100")
 SGH, NEAR, DEEP = "SGH", "SGH(neighbors=10)", "DeepSGH"
 MEAN, TURNED = "SignHashing(threshold='mean')", "SignHashing(threshold='mean', rotate=True)"
-# Beyond this many bytes a fit takes minutes: one seed only, and ITQ's rotation is left out.
-MANY_BYTES, ITQ_BYTES, DEEP_BYTES = 32, 48, 16
+# Beyond this many bytes there is one seed only.
+MANY_BYTES = 32
+#: Most bytes at which a method is measured whose fits take minutes.
+MOST_BYTES = {"ITQ": 48, "OPQ": 32, NEAR: 64, DEEP: 16}
 SEEDS = 2
 
 
@@ -62,21 +64,25 @@ class Method(NamedTuple):
 def methods(context: Context) -> dict[str, Method]:
     """Every method of the table, by name."""
     every = context.pick(QUICK_SIZES, SIZES)
+
+    def up_to(name: str) -> tuple[int, ...]:
+        return tuple(size for size in every if size <= MOST_BYTES[name])
+
     own = (context.pick(QUICK_WIDTH, WIDTH) // 8,)
     rows = {
         "SignHashing": Method(_hamming("SignHashing"), own, False),
         MEAN: Method(_hamming(MEAN), own, False),
         TURNED: Method(_hamming(TURNED)),
-        "ITQ": Method(_hamming("ITQ"), tuple(s for s in every if s <= ITQ_BYTES)),
+        "ITQ": Method(_hamming("ITQ"), up_to("ITQ")),
         SGH: Method(_hamming(SGH)),
         asymmetric(reconstructing()): Method(_asymmetric(reconstructing())),
-        NEAR: Method(_hamming(NEAR)),
+        NEAR: Method(_hamming(NEAR), up_to(NEAR)),
         "ProductQuantizer": Method(_quantizer(rotate=False), None, False),
-        "OPQ": Method(_quantizer(rotate=True), None, False),
+        "OPQ": Method(_quantizer(rotate=True), up_to("OPQ"), False),
         "RaBitQ": Method(_rabitq, tuple(s for s in every if s > FACTOR_BYTES), False),
     }
     if importlib.util.find_spec("torch") is not None and not context.quick:
-        rows[DEEP] = Method(_deep, tuple(s for s in every if s <= DEEP_BYTES), False)
+        rows[DEEP] = Method(_deep, up_to(DEEP), False)
     if not known_models([NEAR]):
         rows = {name: method for name, method in rows.items() if NEAR not in name}
     return rows
@@ -261,9 +267,9 @@ EXPERIMENT = Experiment(
     setup="58,000 MiniLM embeddings of 384 numbers (1,536 bytes), 500 queries, cosine. Bytes count "
     "everything stored per vector: RaBitQ (FAISS) spends 8 on factors, codes of SGH need nothing "
     "beside their bits. Sign hashing has one bit per column, 48 bytes. Asymmetric: real queries "
-    f"against codes sharpened by three sweeps. {SEEDS} seeds up to {MANY_BYTES} bytes, one beyond "
-    "and for quantizers; "
-    f"ITQ up to {ITQ_BYTES} bytes, DeepSGH up to {DEEP_BYTES} and only where PyTorch is installed.",
+    f"against codes sharpened by three sweeps. {SEEDS} seeds up to {MANY_BYTES} bytes, one "
+    "beyond and for quantizers. Where a fit takes minutes a method is left out: OPQ beyond 32 "
+    "bytes, ITQ beyond 48, neighbours beyond 64, DeepSGH (only with PyTorch) beyond 16.",
     run=run,
     verdict=verdict,
     draw=draw,
