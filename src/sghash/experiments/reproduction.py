@@ -56,7 +56,9 @@ def reproduce(names: Sequence[str], context: Context, *, tolerant: bool = False)
             if not tolerant:
                 raise
             rows, verdict = [], Verdict("open", f"Not measured: {error}.")
-        results.append(Result(found, rows, verdict, time.perf_counter() - start))
+        seconds = time.perf_counter() - start
+        context.say(f"{name}: {verdict.outcome}, after {seconds:.0f} s")
+        results.append(Result(found, rows, verdict, seconds))
     return results
 
 

@@ -27,7 +27,7 @@ from sghash.experiments.sets import QUICK_CLUSTERS, SIFT, BenchSet, load
 from sghash.kernels import exact_neighbors, hamming_neighbors
 from sghash.models.base import BinaryHasher
 from sghash.neighbors import Neighbors, merge_neighbors
-from sghash.validation import Vectors, available_cores
+from sghash.validation import Vectors
 
 STORE = "streamed_recall"
 LENGTHS = (16, 32, 64)
@@ -163,7 +163,7 @@ def search_stream(
         for key, model in models.items():
             near = hamming_neighbors(
                 model.encode(rows), query_codes[key], DEPTHS[-1], n_bits=key[1],
-                threads=context.threads or available_cores(),
+                threads=context.threads,
             )  # fmt: skip
             found[key] = _joined(found.get(key), near, first, DEPTHS[-1])
         if time.perf_counter() - told > 30:
