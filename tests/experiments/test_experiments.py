@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import sghash
+from sghash.data.catalog import CATALOG
 from sghash.errors import InvalidInput, MissingData, MissingExtra
 from sghash.evaluation.summary import Estimate
-from sghash.experiments import EXPERIMENTS, comparisons, experiment, hashing, reproduction
+from sghash.experiments import EXPERIMENTS, comparisons, experiment, hashing, reproduction, sets
 from sghash.experiments.convergence import Trajectory, looks
 from sghash.experiments.entropy_term import wasted
 from sghash.experiments.estimators import compare, reinforce
@@ -205,6 +206,17 @@ def test_no_method_of_the_modern_table_exceeds_its_bytes(tmp_path):
     pytest.importorskip("faiss")
     values = methods(context)["RaBitQ"].measure(context, which, 12, 0)
     assert values["stored_bytes"] <= 12 and values["recall10@100"] > 0.5
+
+
+def test_every_set_is_in_the_catalog_and_large_enough(tmp_path):
+    full, originals = Context(tmp_path), Context(tmp_path, originals=True)
+    known = [sets.word_set(c) for c in (full, originals)]
+    known += [which for c in (full, originals) for which in sets.image_sets(c)]
+    for which in (*known, sets.CIFAR, sets.TEXTS):
+        entry = CATALOG[which.source]
+        assert which.n_vectors <= entry.base[0] and which.n_queries <= entry.queries[0]
+        assert which.metric == entry.metric
+    assert {"SIFT-1M", "GIST-1M", "WORD2VEC"} <= {which.label for which in known}
 
 
 def test_an_unknown_experiment_is_refused():

@@ -26,6 +26,9 @@ from sghash.experiments.reproduction import Result, make_context, reproduce, wri
 @click.argument("name", default="all", type=click.Choice(["all", *EXPERIMENTS]), metavar="[NAME]")
 @click.option("--quick", is_flag=True, help="Small built-in data: minutes, and no real verdicts.")
 @click.option(
+    "--originals", is_flag=True, help="SIFT-1M, GIST-1M and WORD2VEC themselves: downloads 6 GB."
+)
+@click.option(
     "--seeds", type=click.IntRange(1), help="Repetitions of SGH and ITQ: 5, or 2 if quick."
 )
 @click.option(
@@ -38,13 +41,21 @@ from sghash.experiments.reproduction import Result, make_context, reproduce, wri
 @click.option("--threads", type=int, help="Threads for searching; all cores if not given.")
 @json_option
 def command(
-    name: str, quick: bool, seeds: int | None, out: Path, threads: int | None, as_json: bool
+    name: str,
+    quick: bool,
+    originals: bool,
+    seeds: int | None,
+    out: Path,
+    threads: int | None,
+    as_json: bool,
 ) -> None:
     """Measure the paper's claims again: one experiment, or all, on one page with a verdict each.
 
     Real data are looked for in the folder SGHASH_DATA. Whatever was measured stands in the rows
     below --out: a run that was interrupted goes on from there.
     """
+    if quick and originals:
+        raise InvalidInput("--quick uses built-in data only: leave out --originals")
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file: name a folder for the results")
     context = Context(
@@ -52,11 +63,12 @@ def command(
         quick=quick,
         seeds=seeds or (2 if quick else 5),
         threads=threads,
+        originals=originals,
         say=lambda text: click.echo(text, err=True),
     )
     names = list(EXPERIMENTS) if name == "all" else [name]
     results = reproduce(names, make_context(out, context), tolerant=name == "all")
-    written = write(results, out, quick=quick)
+    written = write(results, out, quick=quick, originals=originals)
     facts = {"pages": [str(path) for path in written], "experiments": list(map(_facts, results))}
     lines = [f"{r.experiment.name}: {r.verdict.outcome}\n  {r.verdict.sentence}" for r in results]
     show(facts, "\n".join([*lines, "", *map(str, written)]), as_json=as_json)

@@ -64,6 +64,8 @@ class Context:
         Repetitions of SGH and ITQ; slow methods have fewer (`repetitions`).
     threads : int or None
         For searching; None uses all cores.
+    originals : bool
+        The paper's own sets in the place of what stands for them, where they can be had.
     say : callable(str)
         Told before each measurement what comes.
     """
@@ -72,6 +74,7 @@ class Context:
     quick: bool = False
     seeds: int = 5
     threads: int | None = None
+    originals: bool = False
     say: Callable[[str], None] = lambda text: None
     _known: dict[str, dict[str, Row]] = field(default_factory=dict, repr=False)
 

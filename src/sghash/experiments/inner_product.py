@@ -30,7 +30,7 @@ from sghash.experiments.hashing import (
     spec_for,
 )
 from sghash.experiments.pictures import by_length_table, recall_drawing
-from sghash.experiments.sets import QUICK_CLUSTERS, WORDS, BenchSet, load
+from sghash.experiments.sets import BenchSet, load, word_set
 from sghash.kernels import exact_neighbors
 from sghash.kernels.part_tables import table_neighbors
 from sghash.models import model_class
@@ -52,7 +52,7 @@ def asymmetric(model: str) -> str:
 
 def run(context: Context) -> list[Row]:
     """By Hamming distance from the shared runs; asymmetric scores and tables of PQ here."""
-    which = context.pick(QUICK_CLUSTERS._replace(metric="ip", label="clusters, ip"), WORDS)
+    which = word_set(context)
     lengths = context.pick(QUICK_LENGTHS, LENGTHS)
     rows = hashing_rows(context, [which], (*OURS, *RIVALS, *BEYOND), lengths)
     for n_bits in lengths:

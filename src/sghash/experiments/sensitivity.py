@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sghash.experiments.comparisons import estimates, text_of
@@ -42,34 +43,33 @@ def run(context: Context) -> list[Row]:
     which = context.pick(QUICK_DIGITS, SIFT._replace(n_vectors=50_000))
     n_bits = context.pick(QUICK_BITS, N_BITS)
     rows = []
+    for model, option, published, value, seed in _cases(context):
+        settings = {
+            **which.settings(),
+            "model": model,
+            "n_bits": n_bits,
+            "option": option,
+            "value": value,
+            "factor": value / published,
+            "seed": seed,
+        }
+        made = make_model(spec_for(context, model), n_bits, seed, which.metric)
+        made.set_params(**{option: value})
+        measure = functools.partial(measure_model, context, which, made, neighbors=(10,))
+        rows.append(context.measured(STORE, settings, measure))
+    return rows
+
+
+def _cases(context: Context) -> Iterator[tuple[str, str, float, float, int]]:
+    """Model, option, its published value, the value that is tried, and a seed."""
     for model, options in VARIED.items():
         if context.quick and model not in _QUICK:
             continue
+        n_seeds = 1 if model == "BinaryAutoencoder" else min(SEEDS, context.seeds)
         for option, published in list(options.items())[: 1 if context.quick else None]:
             for value in values_of(option, published, context.pick(FACTORS[::2], FACTORS)):
-                for seed in range(1 if model == "BinaryAutoencoder" else min(SEEDS, context.seeds)):
-                    settings = {
-                        **which.settings(),
-                        "model": model,
-                        "n_bits": n_bits,
-                        "option": option,
-                        "value": value,
-                        "factor": value / published,
-                        "seed": seed,
-                    }
-
-                    def measure(
-                        model: str = model,
-                        option: str = option,
-                        value: Any = value,
-                        seed: int = seed,
-                    ) -> dict[str, Any]:
-                        made = make_model(spec_for(context, model), n_bits, seed, which.metric)
-                        made.set_params(**{option: value})
-                        return measure_model(context, which, made, neighbors=(10,))
-
-                    rows.append(context.measured(STORE, settings, measure))
-    return rows
+                for seed in range(n_seeds):
+                    yield model, option, published, value, seed
 
 
 def values_of(option: str, published: float, factors: Sequence[float]) -> list[float]:

@@ -55,6 +55,11 @@ CIFAR = BenchSet("CIFAR-10", "cifar10-jpeg", 50_000, 1000)
 WORDS = BenchSet("words", "glove100", 71_291, 1000, "ip")
 TEXTS = BenchSet("texts", "minilm-wordnet", 58_000, 500, "cosine")
 
+#: The paper's own sets, which have to be downloaded.
+SIFT_1M = BenchSet("SIFT-1M", "sift1m", 1_000_000, 1000)
+GIST_1M = BenchSet("GIST-1M", "gist1m", 1_000_000, 1000)
+WORD2VEC = BenchSet("WORD2VEC", "word2vec", 71_291, 10_000, "ip")
+
 QUICK_DIGITS = BenchSet("digits", "digits", 1600, 150)
 QUICK_CLUSTERS = BenchSet("clusters", "clusters:32", 4000, 150)
 
@@ -67,8 +72,16 @@ STAND_INS = (
 
 def image_sets(context: Context) -> Sequence[BenchSet]:
     """The sets of the paper's L2 experiments, or their quick substitutes."""
-    quick: Sequence[BenchSet] = (QUICK_DIGITS, QUICK_CLUSTERS)
-    return quick if context.quick else (MNIST, SIFT, GIST)
+    if context.quick:
+        return (QUICK_DIGITS, QUICK_CLUSTERS)
+    return (MNIST, SIFT_1M, GIST_1M) if context.originals else (MNIST, SIFT, GIST)
+
+
+def word_set(context: Context) -> BenchSet:
+    """The word vectors of the paper's inner product experiment, or their quick substitute."""
+    if context.quick:
+        return QUICK_CLUSTERS._replace(metric="ip", label="clusters, ip")
+    return WORD2VEC if context.originals else WORDS
 
 
 @functools.lru_cache(maxsize=2)
