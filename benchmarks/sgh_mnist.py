@@ -28,8 +28,11 @@ def main() -> None:
         train, test = (data[name].astype(np.float32) / 255 for name in ("train", "test"))
     models = {
         "SGH (default)": lambda seed: SGH(n_bits=options.bits, random_state=seed),
-        "SGH (exact gradient)": lambda seed: SGH(
-            n_bits=options.bits, gradient="exact", random_state=seed
+        "SGH (reconstruction)": lambda seed: SGH(
+            n_bits=options.bits, goal="reconstruction", random_state=seed
+        ),
+        "SGH (.., exact)": lambda seed: SGH(
+            n_bits=options.bits, goal="reconstruction", gradient="exact", random_state=seed
         ),
         "SGH.paper": lambda seed: SGH.paper(n_bits=options.bits, random_state=seed),
         "SGH.authors_script": lambda seed: SGH.authors_script(

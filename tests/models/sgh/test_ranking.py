@@ -62,11 +62,14 @@ def differences(function, codes: np.ndarray, step: float = 1e-5) -> np.ndarray:
 
 @pytest.mark.parametrize("n_bits", [1, 7, 16, 128])
 @pytest.mark.parametrize("scale", [0.02, 0.7])
-def test_softmax_is_the_slow_one(n_bits: int, scale: float) -> None:
+@pytest.mark.parametrize("everyone", [False, True])
+def test_softmax_is_the_slow_one(n_bits: int, scale: float, everyone: bool) -> None:
     rng = np.random.default_rng(n_bits)
     codes = signs(rng, 9, n_bits)
     codes[4] = codes[1]  # duplicates are as near as can be
     anchors, positives = np.array([1, 2, 5, 8]), np.array([4, 0, 7, 3])
+    if everyone:
+        anchors, positives = np.arange(9), np.array([1, 4, 0, 8, 1, 7, 0, 3, 3])
     answer = softmax_loss(codes, anchors, positives, scale, 0.0, 2.0)
     exact = codes.astype(np.float64)
     assert answer.loss == pytest.approx(

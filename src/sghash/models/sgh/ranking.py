@@ -54,12 +54,15 @@ LossFunction = Callable[[Floats, Ids, Ids, float, float, float], PairLoss]
 def softmax_loss(
     codes: Floats, anchors: Ids, positives: Ids, scale: float, offset: float, weight: float
 ) -> PairLoss:
-    """Every other row of `codes` stands against the positive."""
+    """Every other row of `codes` stands against the positive; anchors ascend."""
     from sghash.kernels.ranking import softmax_gradient
 
-    own = codes[anchors]
+    own = codes if len(anchors) == len(codes) else codes[anchors]
     products = own @ codes.T
     loss, by_scale = softmax_gradient(products, anchors, positives, scale, codes.shape[1], weight)
+    if len(anchors) == len(codes):  # every row is an anchor: one product serves both sides
+        products += products.T.copy()
+        return PairLoss(loss, products @ codes, by_scale, 0.0)
     by_codes = products.T @ own
     by_codes[anchors] += products @ codes
     return PairLoss(loss, by_codes, by_scale, 0.0)
