@@ -202,8 +202,8 @@ def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
     ]  # fmt: skip
     headings = ["steps t", "E|gradient|²", "E(theta - theta*)·g", "bound of the lemma"]
     return [
-        _drawing(rows, "theorem 1", "E |gradient|² at a random iterate"),
-        _drawing(rows, "theorem 2", "E (theta - theta*)·g at a random iterate"),
+        _drawing(rows, "theorem 1", "E |gradient|²"),
+        _drawing(rows, "theorem 2", "E (theta - theta*)·g"),
         Table(headings, cells, "Means over seeds ± half of their 95 % interval"),
     ]
 
@@ -227,7 +227,7 @@ def _drawing(rows: Sequence[Row], theorem: str, label: str) -> Drawing:
             title=theorem.capitalize(),
         )  # fmt: skip
 
-    caption = f"{theorem.capitalize()}: {label}, against the number of steps."
+    caption = f"{theorem.capitalize()}: {label} at a random iterate, by the number of steps."
     return Drawing(make, caption, f"{caption} A falling curve beside 1 / sqrt(t).")
 
 

@@ -54,8 +54,9 @@ SEEDS = 2
 
 
 class Method(NamedTuple):
-    """How a method is measured, at what sizes (None is all), and whether more than once."""
+    """The model's text, how it is measured, at what sizes (None is all), whether repeatedly."""
 
+    spec: str
     measure: Callable[[Context, BenchSet, int, int], Values]
     sizes: tuple[int, ...] | None = None
     is_repeated: bool = True
@@ -70,19 +71,19 @@ def methods(context: Context) -> dict[str, Method]:
 
     own = (context.pick(QUICK_WIDTH, WIDTH) // 8,)
     rows = {
-        "SignHashing": Method(_hamming("SignHashing"), own, False),
-        MEAN: Method(_hamming(MEAN), own, False),
-        TURNED: Method(_hamming(TURNED)),
-        "ITQ": Method(_hamming("ITQ"), up_to("ITQ")),
-        SGH: Method(_hamming(SGH)),
-        asymmetric(reconstructing()): Method(_asymmetric(reconstructing())),
-        NEAR: Method(_hamming(NEAR), up_to(NEAR)),
-        "ProductQuantizer": Method(_quantizer(rotate=False), None, False),
-        "OPQ": Method(_quantizer(rotate=True), up_to("OPQ"), False),
-        "RaBitQ": Method(_rabitq, tuple(s for s in every if s > FACTOR_BYTES), False),
+        "SignHashing": _hamming("SignHashing", own, False),
+        "SignHashing, mean": _hamming(MEAN, own, False),
+        "SignHashing, turned": _hamming(TURNED),
+        "ITQ": _hamming("ITQ", up_to("ITQ")),
+        SGH: _hamming(SGH),
+        asymmetric(SGH): _asymmetric(reconstructing()),
+        NEAR: _hamming(NEAR, up_to(NEAR)),
+        "ProductQuantizer": Method("", _quantizer(rotate=False), None, False),
+        "OPQ": Method("", _quantizer(rotate=True), up_to("OPQ"), False),
+        "RaBitQ": Method("", _rabitq, tuple(s for s in every if s > FACTOR_BYTES), False),
     }
     if importlib.util.find_spec("torch") is not None and not context.quick:
-        rows[DEEP] = Method(_deep, up_to(DEEP), False)
+        rows[DEEP] = Method("", _deep, up_to(DEEP), False)
     if not known_models([NEAR]):
         rows = {name: method for name, method in rows.items() if NEAR not in name}
     return rows
@@ -103,7 +104,7 @@ def run(context: Context) -> list[Row]:
                     **which.settings(),
                     "method": name,
                     "bytes": size,
-                    "options": _options(context, name, size, which.metric),
+                    "options": _options(context, method.spec, size, which.metric),
                     "seed": seed,
                 }
                 rows.append(
@@ -168,19 +169,16 @@ def _set_of(context: Context) -> BenchSet:
     return which
 
 
-def _options(context: Context, name: str, size: int, metric: str) -> dict[str, str]:
-    spec = name.removesuffix(", asymmetric")
-    if spec in ("ProductQuantizer", "OPQ", "RaBitQ", DEEP):
-        return {}
-    return options_of(spec_for(context, spec), 8 * size, metric)
+def _options(context: Context, spec: str, size: int, metric: str) -> dict[str, str]:
+    return options_of(spec_for(context, spec), 8 * size, metric) if spec else {}
 
 
-def _hamming(spec: str) -> Callable[[Context, BenchSet, int, int], Values]:
+def _hamming(spec: str, sizes: tuple[int, ...] | None = None, is_repeated: bool = True) -> Method:
     def measure(context: Context, which: BenchSet, size: int, seed: int) -> Values:
         model = make_model(spec_for(context, spec), 8 * size, seed, which.metric)
         return measure_model(context, which, model, neighbors=(10,))
 
-    return measure
+    return Method(spec, measure, sizes, is_repeated)
 
 
 def _deep(context: Context, which: BenchSet, size: int, seed: int) -> Values:
@@ -189,7 +187,7 @@ def _deep(context: Context, which: BenchSet, size: int, seed: int) -> Values:
     return measure_model(context, which, model, neighbors=(10,))
 
 
-def _asymmetric(spec: str) -> Callable[[Context, BenchSet, int, int], Values]:
+def _asymmetric(spec: str) -> Method:
     """Scores of real queries; for "cosine" a code needs no term of its own, so bytes stay."""
 
     def measure(context: Context, which: BenchSet, size: int, seed: int) -> Values:
@@ -205,7 +203,7 @@ def _asymmetric(spec: str) -> Callable[[Context, BenchSet, int, int], Values]:
         found = exact_neighbors(decoded, _unit(data.queries), depth, metric="ip")
         return {"train_seconds": seconds, **recalls(which, found.ids, neighbors=(10,))}
 
-    return measure
+    return Method(spec, measure)
 
 
 def _quantizer(*, rotate: bool) -> Callable[[Context, BenchSet, int, int], Values]:
@@ -266,7 +264,8 @@ EXPERIMENT = Experiment(
     shown="not in the paper",
     setup="58,000 MiniLM embeddings of 384 numbers (1,536 bytes), 500 queries, cosine. Bytes count "
     "everything stored per vector: RaBitQ (FAISS) spends 8 on factors, codes of SGH need nothing "
-    "beside their bits. Sign hashing has one bit per column, 48 bytes. Asymmetric: real queries "
+    "beside their bits. Sign hashing has one bit per column, 48 bytes; turned at random it has any. "
+    "Asymmetric: SGH trained for reconstruction alone, real queries "
     f"against codes sharpened by three sweeps. {SEEDS} seeds up to {MANY_BYTES} bytes, one "
     "beyond and for quantizers. Where a fit takes minutes a method is left out: OPQ beyond 32 "
     "bytes, ITQ beyond 48, neighbours beyond 64, DeepSGH (only with PyTorch) beyond 16.",
