@@ -264,7 +264,7 @@ EXPERIMENT = Experiment(
     shown="not in the paper",
     setup="58,000 MiniLM embeddings of 384 numbers (1,536 bytes), 500 queries, cosine. Bytes count "
     "everything stored per vector: RaBitQ (FAISS) spends 8 on factors, codes of SGH need nothing "
-    "beside their bits. Sign hashing has one bit per column, 48 bytes; turned at random it has any. "
+    "beside their bits. Sign hashing has one bit per column, 48 bytes; turned at random, any. "
     "Asymmetric: SGH trained for reconstruction alone, real queries "
     f"against codes sharpened by three sweeps. {SEEDS} seeds up to {MANY_BYTES} bytes, one "
     "beyond and for quantizers. Where a fit takes minutes a method is left out: OPQ beyond 32 "
