@@ -102,7 +102,10 @@ def report(options: argparse.Namespace) -> str:
     headings = [
         "data", "bits", "ITQ", "DeepSGH", "ratio", "ITQ encode µs", "DeepSGH encode µs", "train s",
     ]  # fmt: skip
+    n_cells = len(options.datasets) * len(options.bits)
     verdict = "met" if mean >= TARGET else "MISSED"
+    if len(ratios) < n_cells:
+        verdict = f"no verdict before all {n_cells} are there"
     return (
         format_table(headings, lines, markdown=True)
         + f"\n\ngeometric mean of {len(ratios)} ratios: {mean:.3f}, target >= {TARGET}: {verdict}; "
