@@ -52,6 +52,8 @@ REFIT_STEPS = 10
 REFIT_PRIOR_ROWS = 1024
 # Worse by this factor than both the start and no code at all: that is divergence, not bad luck.
 DIVERGED_FACTOR = 2.0
+# Beside a ranking loss the codes move first and the decoder follows: it may be far off for a while.
+RANKED_DIVERGED_FACTOR = 20.0
 
 
 def fit(model: SGH, vectors: Any, known: Sequence[Term] = ()) -> Trainer:
@@ -280,6 +282,7 @@ def run(
             history.setdefault(name, []).append(value)
         model._report(step, total, **values)
 
+    factor = DIVERGED_FACTOR if outer is trainer.scaling else RANKED_DIVERGED_FACTOR
     nothing = float(np.square(scaled - scaled.mean(axis=0)).sum(axis=1).mean())
     worst = max(nothing * outer.unit**2, measured(trainer.parameters)["reconstruction_error"])
     trainer.run(
@@ -288,7 +291,7 @@ def run(
         measure=measured,
         report=report,
         report_every=model.report_every or max(1, n_steps // 20),
-        error_limit=DIVERGED_FACTOR * worst if nothing > 0 else np.inf,
+        error_limit=factor * worst if nothing > 0 else np.inf,
         patience=Patience(model.patience, model.tol, model.n_bits) if model.patience else None,
         keep=keep,
     )
