@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shlex
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +45,44 @@ def run(monkeypatch):
             stream.flush()
         out, err = (stream.buffer.getvalue() for stream in streams[1:])
         return Outcome(stop.value.code, out.decode(errors="replace"), err.decode(), out)
+
+    return call
+
+
+@pytest.fixture
+def bash(tmp_path):
+    """A line in a real shell, in an empty folder, where `sghash` is this installation's."""
+
+    def call(line, stdin=b""):
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", line], cwd=tmp_path, input=stdin,
+            capture_output=True, env={**os.environ, "PATH": path}, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, (line, done.stderr.decode())
+        return done.stdout
+
+    return call
+
+
+@pytest.fixture
+def shell(run, bash, tmp_path):
+    """A line in a shell that runs `sghash` in this process: pipes and > are all it knows."""
+
+    def call(line):
+        data = b""
+        for stage in line.split(" | "):
+            words = shlex.split(stage)
+            if words[0] != "sghash" or {"&&", "||"} & set(words):
+                data = bash(stage, data)
+                continue
+            target = words[words.index(">") + 1] if ">" in words else None
+            out = run(*words[1 : words.index(">") if target else None], stdin=data, cwd=tmp_path)
+            assert out.returncode == 0, (line, out.stderr)
+            data = out.raw
+            if target is not None:
+                (tmp_path / target).write_bytes(data)
+        return data.decode(errors="replace")
 
     return call
 
