@@ -12,7 +12,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo figures test test-all test-torch check format setup bench wheel clean
+.PHONY: help demo docs figures test test-all test-torch check format setup bench wheel clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*##/\t/' | while IFS=$$'\t' read -r name text; do
@@ -65,6 +65,10 @@ format: $(VENV)/.dev ## rewrite the code in the project's format
 
 figures: $(VENV)/.dev ## the paper's claims again, to docs/results.html and .md (real data, up to 90 minutes; resumes)
 	$(RUN) -m sghash reproduce all --out docs
+
+docs: $(VENV)/.dev ## all pages and the API reference as a static site, in site/
+	$(RUN) -m mkdocs build --quiet --strict
+	@echo "open site/index.html"
 
 bench: $(VENV)/.dev ## Hamming search beside FAISS, usearch, NumPy and the roofline
 	$(RUN) benchmarks/hamming_scan.py
