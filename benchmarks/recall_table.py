@@ -231,7 +231,13 @@ def recall_cell(mean: float, half_width: float | None) -> str:
 def origin(rows: list[dict[str, Any]]) -> list[str]:
     revisions = sorted({str(row["revision"]) for row in rows})
     machines = sorted({f"{r['machine']['processor']}, {r['machine']['cores']} cores" for r in rows})
+    versions = sorted(
+        {", ".join(f"{name} {v}" for name, v in sorted(row["versions"].items())) for row in rows}
+    )
     return [
+        "",
+        f"`python benchmarks/recall_table.py`, seeds 0 to {max(row['seed'] for row in rows)}, "
+        f"with {'; '.join(versions)}.",
         "",
         f"Revisions: {', '.join(revisions)}. Machines: {'; '.join(machines)}. "
         f"Written between {min(r['written'] for r in rows)} and {max(r['written'] for r in rows)}.",
