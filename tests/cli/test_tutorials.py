@@ -37,6 +37,7 @@ def assert_shown(printed, shown):
         assert abs(float(got) - float(expected)) <= TOLERANCE, (printed, shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", TUTORIALS)
 def test_every_block_runs_and_prints_what_is_shown(page, shell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
