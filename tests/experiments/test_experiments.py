@@ -204,8 +204,9 @@ def test_no_method_of_the_modern_table_exceeds_its_bytes(tmp_path):
     context = Context(tmp_path, quick=True, seeds=1)
     which = QUICK_CLUSTERS._replace(metric="cosine")
     pytest.importorskip("faiss")
-    values = methods(context)["RaBitQ"].measure(context, which, 12, 0)
-    assert values["stored_bytes"] <= 12 and values["recall10@100"] > 0.5
+    for name in ("RaBitQ", "GenerativeQuantizer"):
+        values = methods(context)[name].measure(context, which, 12, 0)
+        assert values["stored_bytes"] <= 12 and values["recall10@100"] > 0.5
 
 
 def test_every_set_is_in_the_catalog_and_large_enough(tmp_path):

@@ -44,12 +44,12 @@ WIDTH, QUICK_WIDTH = 384, 32
 #: What RaBitQ stores beside the bits of a code.
 FACTOR_BYTES = 8
 VALUES = ("recall10@10", "recall10@100")
-SGH, NEAR, DEEP = "SGH", "SGH(neighbors=10)", "DeepSGH"
+SGH, NEAR, DEEP, TABLES = "SGH", "SGH(neighbors=10)", "DeepSGH", "GenerativeQuantizer"
 MEAN, TURNED = "SignHashing(threshold='mean')", "SignHashing(threshold='mean', rotate=True)"
 # Beyond this many bytes there is one seed only.
 MANY_BYTES = 32
 #: Most bytes at which a method is measured whose fits take minutes.
-MOST_BYTES = {"ITQ": 48, "OPQ": 32, NEAR: 64, DEEP: 16}
+MOST_BYTES = {"ITQ": 48, "OPQ": 32, NEAR: 64, DEEP: 16, TABLES: 32}
 SEEDS = 2
 
 
@@ -78,6 +78,7 @@ def methods(context: Context) -> dict[str, Method]:
         SGH: _hamming(SGH),
         asymmetric(SGH): _asymmetric(reconstructing()),
         NEAR: _hamming(NEAR, up_to(NEAR)),
+        TABLES: Method("", _generative_quantizer, up_to(TABLES), False),
         "ProductQuantizer": Method("", _quantizer(rotate=False), None, False),
         "OPQ": Method("", _quantizer(rotate=True), up_to("OPQ"), False),
         "RaBitQ": Method("", _rabitq, tuple(s for s in every if s > FACTOR_BYTES), False),
@@ -94,7 +95,7 @@ def run(context: Context) -> list[Row]:
     which, rows = _set_of(context), []
     for size in context.pick(QUICK_SIZES, SIZES):
         for name, method in methods(context).items():
-            if context.quick and name in (NEAR, "OPQ"):
+            if context.quick and name in (NEAR, TABLES, "OPQ"):
                 continue
             if method.sizes is not None and size not in method.sizes:
                 continue
@@ -221,6 +222,22 @@ def _quantizer(*, rotate: bool) -> Callable[[Context, BenchSet, int, int], Value
     return measure
 
 
+def _generative_quantizer(context: Context, which: BenchSet, size: int, seed: int) -> Values:
+    """A table of vectors per byte; the last byte is the length of what a code stands for."""
+    data = load(which)
+    start = time.perf_counter()
+    model = model_class(TABLES)(n_bytes=size, metric=which.metric, random_state=seed)
+    codes = model.fit(data.base).encode(data.base)
+    seconds = time.perf_counter() - start
+    tables = model.distance_tables(data.queries)
+    found = table_neighbors(codes, tables, min(DEPTHS[-1], len(codes)), threads=context.threads)
+    return {
+        "train_seconds": seconds,
+        "stored_bytes": float(codes.shape[1]),
+        **recalls(which, found.ids, neighbors=(10,)),
+    }
+
+
 def _rabitq(context: Context, which: BenchSet, size: int, seed: int) -> Values:
     """FAISS's RaBitQ with one bit per direction and real queries.
 
@@ -267,8 +284,9 @@ EXPERIMENT = Experiment(
     "beside their bits. Sign hashing has one bit per column, 48 bytes; turned at random, any. "
     "Asymmetric: SGH trained for reconstruction alone, real queries "
     f"against codes sharpened by three sweeps. {SEEDS} seeds up to {MANY_BYTES} bytes, one "
-    "beyond and for quantizers. Where a fit takes minutes a method is left out: OPQ beyond 32 "
-    "bytes, ITQ beyond 48, neighbours beyond 64, DeepSGH (only with PyTorch) beyond 16.",
+    "beyond and for quantizers. Where a fit takes minutes a method is left out: OPQ "
+    "and GenerativeQuantizer beyond 32 bytes, ITQ beyond 48, neighbours beyond 64, DeepSGH (only "
+    "with PyTorch) beyond 16.",
     run=run,
     verdict=verdict,
     draw=draw,
