@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sghash
-from sghash import Collection, InvalidDtype, InvalidInput, StorageError
+from sghash import BadFile, Collection, InvalidDtype, InvalidInput, StorageError
 from sghash.collection import writer
 from sghash.kernels import reference
 
@@ -254,5 +254,13 @@ def test_an_empty_collection_answers_padding(tmp_path, model, vectors):
         assert (collection.search(vectors[:2], 3, rerank=rerank).ids == -1).all()
     assert len(collection.range_search(vectors[:2], 20).ids) == 0
     assert collection.similarity_join(20).shape == (0, 3)
+    nothing = collection.get([])
+    assert nothing.codes.shape == (0, 3) and nothing.vectors.shape == (0, vectors.shape[1])
     collection.compact()
     assert collection.verify().n_rows == 0
+
+
+def test_a_folder_that_is_no_collection_is_left_as_it_is(tmp_path):
+    with pytest.raises(BadFile, match="is not a collection"):
+        Collection.open(tmp_path, writable=True)
+    assert list(tmp_path.iterdir()) == []

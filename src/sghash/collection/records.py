@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sghash.collection.search import Candidates, gather
 from sghash.collection.state import State
 from sghash.errors import InvalidInput
-from sghash.validation import Codes, Ids, Vectors
+from sghash.validation import Codes, Ids, Vectors, n_bytes_of
 
 
 class Records(NamedTuple):
@@ -28,10 +29,14 @@ def read_records(state: State, ids: Ids, model: Any) -> Records:
     owners, rows = state.find(ids)
     parts = [segment.rows for segment in state.segments()]
     found = Candidates(ids[None], ids[None], owners[None], rows[None])
-    codes = gather([part.codes for part in parts], found)[0]
-    vectors = None
-    if state.manifest.keep_vectors is not None:
-        vectors = gather([p.vectors for p in parts if p.vectors is not None], found)[0]
+    manifest, vectors = state.manifest, None
+    # A collection without rows has no arrays yet, but their widths are known.
+    no_codes = np.empty((0, n_bytes_of(manifest.n_bits)), dtype=np.uint8)
+    codes = gather([part.codes for part in parts] or [no_codes], found)[0]
+    if manifest.keep_vectors is not None:
+        no_vectors = np.empty((0, manifest.width), dtype=manifest.keep_vectors)
+        kept = [part.vectors for part in parts if part.vectors is not None]
+        vectors = gather(kept or [no_vectors], found)[0]
     keys: list[str | None] = []
     metadata: dict[str, list[Any]] = {name: [] for name in sorted(state.kinds)}
     for owner, row in zip(owners.tolist(), rows.tolist(), strict=True):

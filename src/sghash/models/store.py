@@ -100,13 +100,16 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
 def _swap_in(temporary: Path, folder: Path) -> None:
     if folder.exists():
         old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
-        os.replace(folder, old)
         try:
+            os.replace(folder, old)
             os.replace(temporary, folder)
         except BaseException:
-            os.replace(old, folder)
+            # Ctrl-C may come before, between or after the two.
+            if not folder.exists():
+                os.replace(old, folder)
             raise
-        shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(old, ignore_errors=True)
     else:
         os.replace(temporary, folder)
     sync_folder(folder.parent)
