@@ -72,6 +72,7 @@ def algorithms(point_type, metric, width):
                 yield algorithm, [list(q) for q in itertools.product(*group.get("query_args", []))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["euclidean", "angular"])
 def test_float_data(checkout, metric):
     data = clusters(n_vectors=1500, width=32, n_queries=20)
