@@ -3,7 +3,8 @@
     python benchmarks/collection_recall_qps.py                     # both data sets, 64 and 128 bits
     python benchmarks/collection_recall_qps.py --datasets minilm-wordnet --bits 64
     python benchmarks/collection_recall_qps.py --fresh             # learn, build and measure anew
-    python benchmarks/collection_recall_qps.py --report            # table and plot of what is there
+    python benchmarks/collection_recall_qps.py --again             # measure anew what is built
+    python benchmarks/collection_recall_qps.py --report            # print and draw what is there
 
 The collection keeps float16 vectors and ends with exact distances; what varies is how many rows
 its shortlist has. FAISS: IVFFlat by `nprobe`, HNSWFlat (M = 32, efConstruction = 80) by `efSearch`,
@@ -35,7 +36,6 @@ import numpy as np
 import sghash
 from sghash import Collection
 from sghash.evaluation import append_row, format_table, read_rows
-from sghash.optional import require
 from sghash.validation import available_cores
 
 K = 10
@@ -280,30 +280,29 @@ def front(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [p for p in sorted(points) if not any(q[0] >= p[0] and q[1] > p[1] for q in points)]
 
 
-def draw(names: list[str], path: Path) -> None:
-    require("matplotlib", extra="plots").use("Agg")
-    from matplotlib import pyplot
+def draw(names: list[str], folder: Path) -> None:
+    """One picture per set and way of asking; points that others beat in both are left out."""
+    from sghash.plots import lines
 
-    figure, axes = pyplot.subplots(2, len(names), figsize=(6 * len(names), 9), squeeze=False)
-    colours: dict[str, int] = {}
-    titles = {"qps": f"{N_QUERIES} queries in one call", "qps_single": "one by one"}
-    for column, name in enumerate(names):
+    folder.mkdir(parents=True, exist_ok=True)
+    ways = {"qps": f"{N_QUERIES} queries in one call", "qps_single": "one query at a time"}
+    for name in names:
         rows = rows_of(name)
-        for place, (field, title) in zip(axes[:, column], titles.items(), strict=True):
+        for field, way in ways.items():
+            series = []
             for method in dict.fromkeys(row["method"] for row in rows):
                 mine = [row for row in rows if row["method"] == method]
-                points = [(row["recall"], row[field]) for row in mine]
-                colour = f"C{colours.setdefault(method, len(colours))}"
-                place.scatter(*zip(*points, strict=True), s=12, color=colour)
-                label = f"{method}, {mine[0]['n_bytes']:.0f} bytes/vector"
-                place.plot(*zip(*front(points), strict=True), color=colour, label=label)
-            place.set(xlabel="Recall10@10", ylabel="queries per second, one thread", yscale="log")
-            place.set_title(f"{name}, {title}")
-            place.grid(alpha=0.3)
-            place.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    print(f"\ndrawn: {path}")
+                points = front([(row["recall"], row[field]) for row in mine])
+                label = method.removeprefix("FAISS ").replace("sghash", "SGH")
+                label = f"{label}, {mine[0]['n_bytes']:.0f} bytes a vector"
+                series.append((label, *zip(*points, strict=True)))
+            figure = lines(
+                series, x_label="Recall10@10", y_label="queries per second, one thread",
+                y_scale="log", title=f"{name}, {way}", size=(7.4, 5.2),
+            )  # fmt: skip
+            path = folder / f"recall-{field.replace('_', '-')}-{name}.svg"
+            figure.savefig(path, facecolor="white")
+            print(f"drawn: {path}")
 
 
 def main() -> None:
@@ -311,16 +310,19 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", default=DATASETS)
     parser.add_argument("--bits", type=int, nargs="+", default=[64, 128])
     parser.add_argument("--fresh", action="store_true", help="forget what was built and measured")
+    parser.add_argument("--again", action="store_true", help="forget what was measured")
     parser.add_argument("--report", action="store_true", help="measure nothing")
-    parser.add_argument("--plot", type=Path, default=FOLDER / "recall_qps.png")
+    parser.add_argument("--plots", type=Path, default=FOLDER, help="folder of the pictures")
     options = parser.parse_args()
     faiss.omp_set_num_threads(1)
     if options.fresh:
         shutil.rmtree(FOLDER, ignore_errors=True)
+    if options.again:
+        (FOLDER / "rows.jsonl").unlink(missing_ok=True)
     if not options.report:
         measure_all(options.datasets, options.bits)
     report(options.datasets)
-    draw(options.datasets, options.plot)
+    draw(options.datasets, options.plots)
 
 
 if __name__ == "__main__":

@@ -48,6 +48,8 @@ METHODS: dict[str, MethodStyle] = {
     "ProductQuantizer": MethodStyle("#c44ecb", "*", "-"),
     "OPQ": MethodStyle("#a85fb5", "H", "-."),
     "RaBitQ": MethodStyle("#8a7a00", "8", ":"),
+    "IVFFlat": MethodStyle("#3a7ca5", "v", "-"),
+    "HNSWFlat": MethodStyle("#6b8a1f", "^", "-"),
     "PCAReconstruction": MethodStyle("#4f8f8b", "x", "-"),
     "exact": MethodStyle(FAINT, ".", "-"),
 }
