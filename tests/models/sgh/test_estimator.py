@@ -145,6 +145,9 @@ def test_many_rows_get_the_codes_of_few(sweeps: int, clusters: np.ndarray) -> No
         codes = model.encode(form, sweeps=sweeps)
         # Products of other shapes may round otherwise: next to never does that turn a bit.
         assert (codes.reshape(12, 3000, 2) == few).all(axis=2).mean() > 0.999
+    for n in (1, 7):  # so few take a way of their own
+        one_by_one = [model.encode(clusters[i : i + n], sweeps=sweeps) for i in range(0, 300, n)]
+        assert (np.concatenate(one_by_one)[:300] == few[:300]).all(axis=1).mean() > 0.99
     spoilt = many.copy()
     spoilt[-1, 0] = np.nan
     with pytest.raises(ValueError, match="NaN"):
@@ -189,6 +192,8 @@ def test_values_that_are_not_finite_are_refused(bad: float, clusters: np.ndarray
         with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
             model.encode(spoilt, sweeps=sweeps)
         with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
+            model.encode(spoilt[1230:1240], sweeps=sweeps)
+        with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
             model.encode(Source(spoilt), sweeps=sweeps)
 
 
@@ -201,8 +206,9 @@ def test_values_beyond_float32_are_refused(clusters: np.ndarray) -> None:
         quick().fit(clusters).encode(huge)
     large, model = clusters.copy(), quick().fit(clusters)
     large[7] = 3e38 * np.sign(model.encoder_weights_[:, 2])
-    with pytest.raises(InvalidInput, match="projection is infinite in float32"):
-        model.encode(large)
+    for rows in (large, large[:10]):
+        with pytest.raises(InvalidInput, match="projection is infinite in float32"):
+            model.encode(rows)
 
 
 def test_other_wrong_input_is_refused(clusters: np.ndarray) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 MEASURE_ROWS = 4096
 # Fewer rows than this are not worth a second thread.
 ALONE_ROWS = 8192
+# To arrange the weights for the packing kernel would take longer than to project so few rows.
+FEW_ROWS = 16
 # A source is read this many rows at a time.
 READ_ROWS = 16384
 
@@ -58,19 +60,20 @@ class GenerativeHasher(BinaryHasher):
         """
         if isinstance(sweeps, bool) or not isinstance(sweeps, (int, np.integer)) or sweeps < 0:
             raise InvalidInput(f"sweeps must be a whole number of at least 0, got {sweeps!r}")
+        source = self._vectors_to_read(X)
         if sweeps:
-            return self._over_rows(X, partial(self._sharpen, n_sweeps=int(sweeps)))
+            return self._over_rows(source, partial(self._sharpen, n_sweeps=int(sweeps)))
+        if source.shape[0] <= FEW_ROWS:
+            return self._encode_few(read_rows(source, 0, source.shape[0]))
         from sghash.kernels.projection import arrange
 
-        check_is_fitted(self)
         projection = arrange(self.encoder_weights_, self.encoder_bias_)
-        return self._over_rows(X, partial(self._pack, projection=projection))
+        return self._over_rows(source, partial(self._pack, projection=projection))
 
     def _over_rows(
-        self, X: ArrayLike | VectorSource, work: Callable[[NDArray[Any], Codes], None]
+        self, source: VectorSource | NDArray[Any], work: Callable[[NDArray[Any], Codes], None]
     ) -> Codes:
-        """Let `work` fill the codes of all rows of `X`, on all cores where there are many rows."""
-        source = self._vectors_to_read(X)
+        """Let `work` fill the codes of all rows, on all cores where there are many rows."""
         n = source.shape[0]
         codes = np.empty((n, n_bytes_of(self.n_bits)), dtype=np.uint8)
         if n <= ALONE_ROWS:
@@ -104,6 +107,23 @@ class GenerativeHasher(BinaryHasher):
             )
             codes[first : first + len(block)] = pack_bits(bits)
 
+    def _encode_few(self, vectors: NDArray[Any]) -> Codes:
+        """Codes of a few unchecked vectors (n, d)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = self._ready(np.ascontiguousarray(vectors, dtype=np.float32))
+            scores = rows @ self.encoder_weights_ + self.encoder_bias_
+        if not np.isfinite(scores).all():
+            self._refuse(vectors)
+        return np.packbits(scores > 0, axis=1)
+
+    def _refuse(self, vectors: NDArray[Any]) -> NoReturn:
+        """Say what is wrong with vectors whose projections are not finite."""
+        self._checked(vectors)
+        raise InvalidInput(
+            "X holds values so large that their projection is infinite in float32: "
+            "rescale them as for fit"
+        )
+
     def _pack(self, vectors: NDArray[Any], codes: Codes, *, projection: Projection) -> None:
         """Fill `codes` (n, n_bytes) by the signs of projections of unchecked vectors (n, d)."""
         from sghash.kernels.projection import BLOCK_ROWS, pack_signs
@@ -115,11 +135,7 @@ class GenerativeHasher(BinaryHasher):
                 product = scores[: len(block)]
                 np.matmul(rows, projection.weights, out=product)
             if not pack_signs(product, projection.bias, codes[first : first + len(block)]):
-                self._checked(block)
-                raise InvalidInput(
-                    "X holds values so large that their projection is infinite in float32: "
-                    "rescale them as for fit"
-                )
+                self._refuse(block)
 
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
         return vectors @ self.encoder_weights_ + self.encoder_bias_ > 0
