@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sghash
+from sghash.data.builtin import digits
 from sghash.data.catalog import CATALOG
 from sghash.errors import InvalidInput, MissingData, MissingExtra
 from sghash.evaluation.summary import Estimate
@@ -269,6 +270,19 @@ def test_a_page_without_the_plots_extra_has_its_tables(tmp_path, monkeypatch):
     results = reproduction.reproduce(["here"], Context(tmp_path))
     text = reproduction.page_of(results, quick=False).markdown()
     assert "A curve. The figure is left out: this needs matplotlib" in text
+
+
+def test_the_page_names_the_data_by_checksum(tmp_path):
+    settings = [
+        {"set": "digits", "source": "digits", "n_vectors": 1600, "n_queries": 150},
+        {"set": "elsewhere", "source": "sift1m", "n_vectors": 9, "n_queries": 9},
+    ]
+    context = Context(tmp_path)
+    rows = [context.measured("store", one, lambda: {"value": 1.0}) for one in settings]
+    result = reproduction.Result(stub("here", 1), rows, Verdict("agrees", "So."), 0.0)
+    text = reproduction.page_of([result], quick=False).markdown()
+    assert f"| digits | digits | 1,600 | 150 | {digits().checksum[:16]} |" in text
+    assert "| sift1m | 9 | 9 | not here |" in text
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from sghash.errors import MissingData, MissingExtra
 from sghash.evaluation.tables import definitions
 from sghash.experiments import EXPERIMENTS, experiment
 from sghash.experiments.experiment import Context, Experiment, Row, Table, Verdict
+from sghash.experiments.sets import checksum
 from sghash.report import Page
 
 _SUMMARY = (
@@ -86,7 +87,9 @@ def page_of(results: Sequence[Result], *, quick: bool, originals: bool = False) 
         page.definition(term, meaning)
     for result in results:
         _add(page, result, quick=quick)
-    page.section("Machine", _origin(results))
+    page.section("Data and machine", _origin(results))
+    if data := _data(results):
+        page.table(["set", "data", "vectors", "queries", "SHA-256 of the whole set"], data)
     page.code("sghash reproduce all --quick\nsghash reproduce all --out docs")
     return page
 
@@ -131,6 +134,17 @@ def _add(page: Page, result: Result, *, quick: bool) -> None:
             page.figure(part.make(), part.caption, part.alt)
         except MissingExtra as error:
             page.text(f"{part.caption} The figure is left out: {error}.")
+
+
+def _data(results: Sequence[Result]) -> list[list[str]]:
+    """What was measured on, with checksums of what is here."""
+    names = ("set", "source", "n_vectors", "n_queries")
+    settings = [row["settings"] for result in results for row in result.rows]
+    found = dict.fromkeys(tuple(s[n] for n in names) for s in settings if set(names) <= set(s))
+    return [
+        [label, source, f"{n:,}", f"{m:,}", (checksum(source, n, m) or "not here")[:16]]
+        for label, source, n, m in found
+    ]
 
 
 def _origin(results: Sequence[Result]) -> str:

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.data.builtin import clusters, digits
+from sghash.data.dataset import DataSet
 from sghash.data.loading import load_dataset
+from sghash.errors import MissingData
 from sghash.evaluation.truth import ground_truth, truth_folder
 from sghash.experiments.experiment import Context
 from sghash.neighbors import Neighbors
@@ -87,11 +89,7 @@ def word_set(context: Context) -> BenchSet:
 @functools.lru_cache(maxsize=2)
 def load(which: BenchSet) -> Loaded:
     """Read a set; the last two are kept in memory."""
-    if which.source.startswith("clusters:"):
-        width = int(which.source.partition(":")[2])
-        data = clusters(n_vectors=which.n_vectors, width=width, n_queries=which.n_queries)
-    else:
-        data = digits() if which.source == "digits" else load_dataset(which.source)
+    data = _whole(which.source, which.n_vectors, which.n_queries)
     base = data.base.read(0, which.n_vectors)
     # The same queries in every run, whatever order the publisher gave them.
     n = data.queries.shape[0]
@@ -99,6 +97,21 @@ def load(which: BenchSet) -> Loaded:
     queries = np.asarray(data.queries)[chosen].astype(np.float32)
     labels = None if data.base_labels is None else data.base_labels[: which.n_vectors]
     return Loaded(base, queries, which.metric, labels)
+
+
+def checksum(source: str, n_vectors: int, n_queries: int) -> str | None:
+    """SHA-256 of the numbers of a whole set; None where the set is not here."""
+    try:
+        return _whole(source, n_vectors, n_queries).checksum
+    except MissingData:
+        return None
+
+
+def _whole(source: str, n_vectors: int, n_queries: int) -> DataSet:
+    if source.startswith("clusters:"):
+        width = int(source.partition(":")[2])
+        return clusters(n_vectors=n_vectors, width=width, n_queries=n_queries)
+    return digits() if source == "digits" else load_dataset(source)
 
 
 @functools.lru_cache(maxsize=8)
