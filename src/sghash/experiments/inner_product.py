@@ -57,7 +57,7 @@ def run(context: Context) -> list[Row]:
     rows = hashing_rows(context, [which], (*OURS, *RIVALS, *BEYOND), lengths)
     for n_bits in lengths:
         for model in (PAPER, reconstructing()):
-            for seed in repetitions(context, model):
+            for seed in repetitions(context, which, model, n_bits):
                 rows.append(asymmetric_row(context, STORE, which, model, n_bits, seed))
         for seed in range(min(context.seeds, QUANTIZER_SEEDS)):
             rows.append(quantizer_row(context, STORE, which, n_bits, seed))

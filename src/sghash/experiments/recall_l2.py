@@ -75,7 +75,9 @@ def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
         for k in (10, 1)
         for name in sets
     ]
-    return [*parts, *(_table(rows, name) for name in sets)]
+    for name in sets:
+        parts += [_table(rows, name), _times(rows, name)]
+    return parts
 
 
 def _with_curve_mean(rows: Sequence[Row], k: int) -> list[Row]:
@@ -102,6 +104,24 @@ def _table(rows: Sequence[Row], name: str) -> Table:
     titles = {"recall10@100": "Recall10@100", "recall1@100": "Recall1@100"}
     headings = ["method", *(f"{titles[value]}, {n} bits" for value, n in wanted)]
     return Table(headings, cells, f"{name}: mean over seeds ± half of its 95 % interval")
+
+
+def _times(rows: Sequence[Row], name: str) -> Table:
+    here = [row for row in rows if row["settings"]["set"] == name]
+    lengths = list(dict.fromkeys(row["settings"]["n_bits"] for row in here))
+    models = list(dict.fromkeys(row["settings"]["model"] for row in here))
+    values = {"train_seconds": "train", "encode_seconds": "encode"}
+    found = {value: estimates(here, value, ("n_bits", "model")) for value in values}
+    seeds = {m: len({r["settings"]["seed"] for r in here if r["settings"]["model"] == m})
+             for m in models}  # fmt: skip
+    cells = [
+        [m, *(text_of(found[value].get((n, m)), 2) for value in values for n in lengths),
+         str(seeds[m])]
+        for m in models
+    ]  # fmt: skip
+    headings = [f"{told} s, {n} bits" for told in values.values() for n in lengths]
+    caption = f"{name}: seconds to learn from all vectors, and to encode them all"
+    return Table(["method", *headings, "seeds"], cells, caption)
 
 
 EXPERIMENT = Experiment(
