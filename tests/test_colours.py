@@ -95,3 +95,10 @@ def test_series_all_look_different_and_keep_their_colour():
     assert {style.colour for style in styles[:3]} == {METHODS["SGH"].colour}
     assert len({style.line for style in styles[:3]}) == 3
     assert styles[3] == METHODS["ITQ"] and all(isinstance(style, MethodStyle) for style in styles)
+
+
+def test_other_series_keep_off_the_colours_of_methods_beside_them():
+    colours = [style.colour for style in series_styles(["one pass", "batch", "ITQ", "SGH"])]
+    assert len(set(colours)) == 4
+    every = series_styles(["one pass", *METHODS])
+    assert len(set(every)) == len(every)

@@ -74,17 +74,20 @@ def method_style(name: str) -> MethodStyle:
 def series_styles(names: Sequence[str]) -> list[MethodStyle]:
     """A style per name, all different: methods as in `METHODS`, others in the order they come.
 
-    A second variant of one method keeps its colour and takes another line and marker.
+    What is no method keeps off the colours of the methods beside it. A second variant of one
+    method keeps its colour and takes another line and marker.
     """
     styles: list[MethodStyle] = []
     n_unknown = 0
+    known = [style.colour for style in map(_known, names) if style is not None]
+    spare = [colour for colour in _SPARE_COLOURS if colour not in known] or _SPARE_COLOURS
     for name in names:
         style = _known(name)
         if style is None:
             style = MethodStyle(
-                _SPARE_COLOURS[n_unknown % len(_SPARE_COLOURS)],
+                spare[n_unknown % len(spare)],
                 _MARKERS[n_unknown % len(_MARKERS)],
-                _LINES[n_unknown // len(_SPARE_COLOURS) % len(_LINES)],
+                _LINES[n_unknown // len(spare) % len(_LINES)],
             )
             n_unknown += 1
         styles.append(_unlike(style, styles))
