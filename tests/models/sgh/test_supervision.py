@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import product
 
 import numpy as np
@@ -191,6 +192,21 @@ def test_terms_that_share_a_parameter_add_up():
         return np.array([out["known_pair_scale"], out["known_pair_offset"]])
 
     assert np.allclose(gradient(True, False), gradient(True) + gradient(False))
+
+
+@pytest.mark.parametrize("goal", ["reconstruction", "balanced"])
+def test_what_was_known_ends_with_the_fit(goal):
+    X, labels = task()
+    options = {**OPTIONS, "n_steps": 20, "goal": goal, "standardize": False}
+    model = SGH(supervised=True, **options).fit(X, labels)
+    # Going on draws no labelled rows: it is the same whatever became of them.
+    twin = copy.deepcopy(model)
+    X[:] = np.nan
+    piece = task(1)[0]
+    assert model.partial_fit(piece).fingerprint_ == twin.partial_fit(piece).fingerprint_
+    assert np.isfinite(model.encoder_weights_).all()
+    with pytest.raises(InvalidInput, match="nothing from labels"):
+        model.partial_fit(piece, labels)
 
 
 def test_wrong_use_is_refused():
