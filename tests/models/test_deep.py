@@ -272,6 +272,8 @@ def test_wrong_use_is_refused():
         ({"metric": "l1"}, "metric"), ({"neighbors": -1}, "neighbors"),
         ({"pair_weight": 0.0}, "pair_weight"), ({"kl_weight": 1.0}, "kl_weight"),
         ({"hidden": (0,)}, "hidden"), ({"n_steps": 0}, "n_steps"),
+        ({"hidden": 3}, "hidden"), ({"kl_weight": ("a", "b")}, "kl_weight"),
+        ({"kl_weight": (1.0, float("nan"))}, "kl_weight"), ({"device": "abacus"}, "device"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=word):
             DeepSGH(**{**QUICK, "n_bits": 9, "n_steps": 2, **wrong}).fit(X)

@@ -14,11 +14,10 @@ from sklearn.utils import check_random_state
 
 from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
-from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.blockwise import BLOCK_ROWS, map_over_blocks, one_thread_each
 from sghash.models.centroids import squared_distances
-from sghash.validation import Vectors, check_codes
+from sghash.validation import Vectors, check_codes, check_count, check_number
 
 # The authors' program adds this to the number of common spheres, which may be zero.
 _COMMON_OFFSET = 0.1
@@ -91,8 +90,10 @@ class SphericalHashing(BinaryHasher):
         self.callback, self.random_state = callback, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        if self.sample is not None and self.sample < 1:
-            raise InvalidInput(f"sample must be at least 1 row, or None; got {self.sample}")
+        check_count(self.sample, name="sample", or_none=True)
+        check_count(self.n_iterations, name="n_iterations", least=0)
+        check_number(self.mean_tolerance, name="mean_tolerance", least=0)
+        check_number(self.deviation_tolerance, name="deviation_tolerance", least=0)
         rng = check_random_state(self.random_state)
         self.mean_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
         chosen = vectors
