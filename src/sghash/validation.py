@@ -65,6 +65,31 @@ def check_codes(codes: ArrayLike, n_bits: int, *, name: str = "codes") -> Codes:
     return array
 
 
+def check_count(value: Any, *, name: str, least: int = 1, or_none: bool = False) -> None:
+    """Refuse an option `name` that is no whole number of at least `least` (nor None if allowed)."""
+    if value is None and or_none:
+        return
+    also = ", or None" if or_none else ""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InvalidDtype(f"{name} must be a whole number{also}, got {value!r}")
+    if value < least:
+        raise InvalidInput(f"{name} must be at least {least}{also}, got {value}")
+
+
+def check_number(
+    value: Any, *, name: str, above: float | None = None, least: float | None = None
+) -> None:
+    """Refuse an option `name` that is no finite number `above` one bound, or at `least` another."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise InvalidDtype(f"{name} must be a number, got {value!r}")
+    if not np.isfinite(value):
+        raise InvalidInput(f"{name} must be finite, got {value}")
+    if above is not None and not value > above:
+        raise InvalidInput(f"{name} must be finite and above {above:g}, got {value}")
+    if least is not None and value < least:
+        raise InvalidInput(f"{name} must be at least {least:g}, got {value}")
+
+
 def check_k(k: Any) -> int:
     """Return the number of neighbours asked for, at least 1."""
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)):

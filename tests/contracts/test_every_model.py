@@ -99,6 +99,27 @@ def test_any_number_of_bits(name, n_bits):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_wrong_options_are_refused_in_a_sentence(name):
+    """Or do no harm (what is true or false may be anything): never a traceback, never NaN."""
+    vectors = np.random.default_rng(0).random((20, WIDTH)).astype("f4")
+    wrong = ("text", -1, 2.5, float("nan"), float("inf"), (1, 2, 3), (1.0, float("nan")))
+    untyped = {"callback", "random_state"}
+    for option in set(model_class(name)._get_param_names()) - untyped:
+        for value in wrong:
+            model = make(name, **{"n_bits": 4, "n_steps": 2, "n_iterations": 1, option: value})
+            told = None
+            try:
+                model.fit(vectors, np.arange(20) % 2)
+            except InvalidInput as refusal:
+                told = str(refusal)
+            if told is not None:
+                assert option in told and "\n" not in told
+                continue
+            for learned in model._learned:
+                assert np.isfinite(getattr(model, learned)).all(), (option, value)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_same_seed_same_codes(name):
     model = clone(fitted(name)).fit(sample())
     assert model.fingerprint_ == fitted(name).fingerprint_

@@ -75,6 +75,32 @@ def test_quick_specs_have_small_budgets(tmp_path):
     assert hashing.spec_for(full, "SGH.paper") == "SGH.paper"
 
 
+def test_no_time_counts_compiling(tmp_path, monkeypatch):
+    """What is fitted before the clock starts goes the same way, on rows of the same type."""
+    fits = []
+
+    class Recorded(sghash.SGH):
+        def fit(self, X, y=None):
+            fits.append((X.dtype, self.goal, self.neighbors, self.coding))
+            return super().fit(X, y)
+
+    monkeypatch.setattr(hashing, "model_class", lambda name: Recorded)
+    hashing.warm_up.cache_clear()
+    model = Recorded(n_bits=8, n_steps=5, goal="reconstruction", coding="binary")
+    context = Context(tmp_path, quick=True)
+    which = QUICK_DIGITS._replace(n_vectors=100, n_queries=10)
+    monkeypatch.setattr(hashing, "load", lambda _: _small(np.uint8))
+    monkeypatch.setattr(hashing, "measure_fitted", lambda *_, **__: {})
+    hashing.measure_model(context, which, model)
+    hashing.warm_up.cache_clear()
+    assert len(fits) == 2 and fits[0] == fits[1] == (np.uint8, "reconstruction", 0, "binary")
+
+
+def _small(dtype):
+    rows = np.arange(400).reshape(100, 4).astype(dtype)
+    return sets.Loaded(rows, rows[:10].astype("f4"), "l2", None)
+
+
 def test_a_hashing_row_is_what_a_search_by_hand_gives(tmp_path):
     context = Context(tmp_path, quick=True, seeds=1)
     row = hashing.hashing_row(context, QUICK_DIGITS, "LSH", 16, 3)

@@ -131,13 +131,13 @@ def falling(power, bound):
     return grid(values, theorem=tuple(THEOREMS), horizon=HORIZONS)
 
 
-def estimators(bias, deviation):
+def estimators(bias, deviation, approximate=0.5, unbiased=1.0):
     def values(estimator, **_):
         found = {"bias": 0.01, "by_chance": 0.01, "deviation": 1.0, "seconds": 1.0}
         if estimator in ("distributional", TWO_PASSES):
-            found["bias"] = bias
+            found["bias"], found["deviation"] = bias, unbiased
         if estimator == "approximate":
-            found["bias"] = 0.5
+            found["bias"] = approximate
         if estimator in REINFORCE:
             found["deviation"] = deviation
         return found
@@ -237,6 +237,8 @@ CASES = {
         (estimators(0.01, 5.0), "agrees"),
         (estimators(0.10, 5.0), "differs"),
         (estimators(0.01, 0.5), "differs"),
+        (estimators(0.01, 5.0, approximate=0.01), "differs"),
+        (estimators(0.01, 5.0, unbiased=6.0), "differs"),
     ],
     "entropy_term": [
         (entropies(0.0, 3.0, 1.0, 2.0), "agrees"),
@@ -278,7 +280,8 @@ def test_nothing_is_judged_without_rows(name):
 def test_a_stream_cannot_confirm_but_tells_its_direction():
     found = experiment("streamed_recall")
     assert "points the same way" in found.verdict(streamed(0.5, 0.4)).sentence
-    assert "the other way" in found.verdict(streamed(0.4, 0.5)).sentence
+    assert "points the other way" in found.verdict(streamed(0.4, 0.5)).sentence
+    assert "shows no difference" in found.verdict(streamed(0.4, 0.4)).sentence
 
 
 def test_the_best_of_the_modern_table_is_named():

@@ -126,6 +126,34 @@ def test_unknown_parts_are_told():
         forward([{"kind": "linear", "shape": [2, 2]}], np.zeros(5, "f4"), np.zeros((1, 2), "f4"))
 
 
+class Residual(torch.nn.Sequential):
+    """Looks like a chain of known parts, and is none."""
+
+    def forward(self, x):
+        return x + super().forward(x)
+
+
+def test_parts_that_do_something_else_than_their_class_are_unknown():
+    nn = torch.nn
+    assert as_layers(Residual(nn.Linear(2, 2))) is None
+    skip = SkipEncoder(2, 2, hidden=(3,))
+    skip.bent = nn.Sequential(nn.Linear(2, 2), nn.GELU())
+    assert as_layers(skip) is None
+    hooked = nn.Linear(2, 2)
+    hooked.register_forward_hook(lambda module, given, found: 2 * found)
+    assert as_layers(hooked) is None
+
+
+def test_codes_are_those_of_the_network_that_was_trained():
+    X, _ = rows_of()
+    nn = torch.nn
+    encoder = nn.Sequential(Residual(nn.Linear(8, 8), nn.Tanh()), nn.Linear(8, 6))
+    model = DeepSGH(n_bits=6, encoder=encoder, **QUICK).fit(X)
+    with torch.no_grad():
+        logits = model._network.encoder(torch.from_numpy(model._inputs.of(X))).numpy()
+    assert np.array_equal(model.transform(X), logits > 0)
+
+
 @parametrize_with_checks([DeepSGH(n_bits=9, n_steps=8, batch_size=16, hidden=(8,), random_state=0)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -244,6 +272,8 @@ def test_wrong_use_is_refused():
         ({"metric": "l1"}, "metric"), ({"neighbors": -1}, "neighbors"),
         ({"pair_weight": 0.0}, "pair_weight"), ({"kl_weight": 1.0}, "kl_weight"),
         ({"hidden": (0,)}, "hidden"), ({"n_steps": 0}, "n_steps"),
+        ({"hidden": 3}, "hidden"), ({"kl_weight": ("a", "b")}, "kl_weight"),
+        ({"kl_weight": (1.0, float("nan"))}, "kl_weight"), ({"device": "abacus"}, "device"),
     ):  # fmt: skip
         with pytest.raises(InvalidInput, match=word):
             DeepSGH(**{**QUICK, "n_bits": 9, "n_steps": 2, **wrong}).fit(X)

@@ -15,7 +15,7 @@ from sghash.models.sgh.decoders import (
     TrainableTwoLayer,
 )
 from sghash.models.sgh.encoder import sigmoid
-from sghash.models.sgh.generative import code_values
+from sghash.models.sgh.generative import CODINGS, code_values
 from sghash.models.sgh.start import make_start
 
 DECODERS = ["bernoulli", "gaussian", "two-layer"]
@@ -81,6 +81,18 @@ def test_every_decoder_starts_at_the_linear_one():
     linear, deep = (trainable(name, np.random.default_rng(2)) for name in ("gaussian", "two-layer"))
     means = [kind.at(kind.start_parameters(X, 4)).mean(codes) for kind in (linear, deep)]
     assert np.allclose(*means, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_both_codings_start_at_the_same_decoder(name):
+    X = binary_rows()
+    options = {"n_bits": 6, "decoder": name, "n_steps": 1, "learning_rate": 1e-7}
+    signed, binary = (
+        GeneralSGH(coding=coding, random_state=0, **options).fit(X) for coding in CODINGS
+    )
+    codes = signed.encode(X)
+    assert np.array_equal(codes, binary.encode(X))
+    assert np.allclose(signed.decode(codes), binary.decode(codes), atol=1e-3)
 
 
 @pytest.mark.parametrize("name", DECODERS)

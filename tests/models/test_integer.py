@@ -43,6 +43,22 @@ def test_finds_the_least_value(gradient, seed):
     assert found.value == pytest.approx(best_of_all(f))
 
 
+@pytest.mark.parametrize("gradient", ["distributional", "approximate", "straight-through"])
+def test_finds_a_vector_that_chance_would_not(gradient):
+    """One of 2^40, where all vectors asked about are a share of one in thirty million."""
+    rng = np.random.default_rng(11)  # not the seed of the search, whose first draws it would be
+    hidden, mixing = rng.random(40) < 0.5, rng.normal(size=(80, 40))
+
+    def f(bits):
+        return np.square((bits.astype(float) - hidden) @ mixing.T).sum(axis=1)
+
+    def slope(bits):
+        return 2 * (bits.astype(float) - hidden) @ mixing.T @ mixing
+
+    found = minimize_binary(f, 40, gradient=gradient, slope=slope, n_steps=100, random_state=0)
+    assert found.value == 0.0 and np.array_equal(found.bits, hidden)
+
+
 def test_the_distribution_itself_settles_at_good_vectors():
     """Not the luck of many draws: the likelier bits of each start are far below the average."""
     f, _ = quadratic(1)

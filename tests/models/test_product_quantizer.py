@@ -108,7 +108,10 @@ def test_wrong_codes_and_options_are_refused(vectors):
         model.decode(np.full((2, 4), 99, dtype=np.uint8))
     with pytest.raises(InvalidInput, match="metric"):
         model.distance_tables(vectors[:2], metric="cosine")
-    for options in ({"n_parts": 0}, {"n_centroids": 257}, {"engine": "cuda"}):
+    for options in (
+        {"n_parts": 0}, {"n_parts": 2.5}, {"n_centroids": 257}, {"n_centroids": "many"},
+        {"n_iterations": -1}, {"n_rotations": None}, {"engine": "cuda"},
+    ):  # fmt: skip
         with pytest.raises(InvalidInput, match=next(iter(options))):
             ProductQuantizer(**options).fit(vectors)
     pytest.importorskip("faiss")

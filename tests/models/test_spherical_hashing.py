@@ -88,3 +88,12 @@ def test_spherical_hamming_by_hand():
 def test_bad_options_are_refused(vectors):
     with pytest.raises(InvalidInput, match="sample"):
         SphericalHashing(sample=0).fit(vectors)
+
+
+@pytest.mark.parametrize("n_different", [2, 3, 5])
+def test_rows_of_few_different_values_keep_different_codes(vectors, n_different):
+    """Three values in equal parts push all pivots away without end."""
+    few = vectors[:n_different]
+    model = SphericalHashing(n_bits=12, random_state=0).fit(np.repeat(few, 20, axis=0))
+    assert np.isfinite(model.squared_radii_).all()
+    assert len(np.unique(model.encode(few), axis=0)) == n_different

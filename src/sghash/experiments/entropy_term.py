@@ -73,7 +73,7 @@ class _Measure:
         bits = unpack_bits(model.encode(load(self.which).base), chosen["n_bits"])
         values |= wasted(bits)
         seen = values["error_seen"]
-        # After a tenth of the steps, in units of the end of the same training.
+        # After a tenth of the steps; reports come at every twentieth.
         values["early_error"] = float(np.interp(0.1, np.linspace(0.05, 1, len(seen)), seen))
         return values
 

@@ -56,6 +56,8 @@ SEEDS_TOLD = (
     "hashing, and for the binary autoencoder on MNIST and SIFT from 16 bits on (elsewhere 1), 1 "
     "for methods without randomness"
 )
+# Options that decide which compiled code a fit runs through.
+_WAYS = ("goal", "neighbors", "gradient", "coding")
 # A quick run cannot wait for the usual budgets: model -> options.
 _QUICK_OPTIONS: dict[str, dict[str, int]] = {
     "BinaryAutoencoder": {"n_iterations": 3},
@@ -143,9 +145,11 @@ def measure_model(
 ) -> Values:
     """Fit `model` on a set and measure times, recall, bits in use and reconstruction."""
     data = load(which)
-    warm_up(type(model).__name__)
+    options = model.get_params(deep=False)
+    ways = {name: options[name] for name in _WAYS if name in options}
+    warm_up(type(model).__name__, data.base.dtype.name, **ways)
     reports: list[Progress] = []
-    if "callback" in model.get_params(deep=False):
+    if "callback" in options:
         model.set_params(callback=reports.append)
     start = time.perf_counter()
     model.fit(data.base)
@@ -205,10 +209,10 @@ def _curve(model: BinaryHasher, reports: Sequence[Progress]) -> Values:
 
 
 @functools.cache
-def warm_up(name: str) -> None:
-    """Compile what a model needs, so that no fit's time counts it."""
-    rows = np.random.default_rng(0).standard_normal((300, 16)).astype(np.float32)
-    model = model_class(name)(n_bits=8)
+def warm_up(name: str, dtype: str, **ways: Any) -> None:
+    """Compile what a model needs for rows of a type, so that no fit's time counts it."""
+    rows = (50 * np.random.default_rng(0).random((300, 16))).astype(dtype)
+    model = model_class(name)(n_bits=8, **ways)
     if "n_steps" in model.get_params(deep=False):
         model.set_params(n_steps=20)
     codes = model.fit(rows).encode(rows)

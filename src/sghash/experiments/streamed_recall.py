@@ -196,7 +196,10 @@ def verdict(rows: Sequence[Row]) -> Verdict:
                 f"lengths, behind at {leads.count(-1)} ({numbers})"
             )
             ahead += leads if model == PAPER else []
-    direction = "points the same way" if min(ahead) >= 0 else "points partly the other way"
+    if -1 in ahead:
+        direction = "points partly the other way" if 1 in ahead else "points the other way"
+    else:
+        direction = "points the same way" if 1 in ahead else "shows no difference"
     return Verdict(
         "open",
         f"A stream of {n_rows:,} perturbed descriptors is not SIFT-1B and cannot confirm the "

@@ -21,7 +21,7 @@ from sghash.models.hyperplanes import LOSSES, Trainer
 from sghash.models.itq import ITQ
 from sghash.models.linear_decoder import LinearDecoder, fit_linear_decoder, signed
 from sghash.models.validation_precision import ValidationPrecision
-from sghash.validation import Vectors, check_choice
+from sghash.validation import Vectors, check_choice, check_count, check_number
 
 _FIRST_STEPS, _LATER_STEPS = 40, 15
 _SVM_C = 100.0
@@ -117,13 +117,14 @@ class BinaryAutoencoder(BinaryHasher):
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_choice(self.classifier, tuple(LOSSES), name="classifier")
-        if not 0 <= self.exact_bits <= 16:
+        check_count(self.exact_bits, name="exact_bits", least=0)
+        if self.exact_bits > 16:
             raise InvalidInput(f"exact_bits must lie between 0 and 16, got {self.exact_bits}")
-        if self.penalty <= 0 or self.penalty_growth < 1:
-            raise InvalidInput(
-                "penalty must be positive and penalty_growth at least 1, "
-                f"got {self.penalty} and {self.penalty_growth}"
-            )
+        check_number(self.penalty, name="penalty", above=0)
+        check_number(self.penalty_growth, name="penalty_growth", least=1)
+        check_count(self.n_iterations, name="n_iterations", least=0)
+        check_count(self.n_validation, name="n_validation", least=0)
+        check_count(self.sample, name="sample", or_none=True)
         rng = check_random_state(self.random_state)
         if self.sample is not None and self.sample < len(vectors):
             vectors = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]

@@ -28,12 +28,13 @@ from sghash.models.sgh.encoder import divergence, draw_bits, sigmoid
 from sghash.models.sgh.generative import CODINGS, Floats, GaussianDecoder, code_values
 from sghash.models.sgh.objective import DescriptionLength
 from sghash.models.sgh.optimizer import Adam, Schedule
+from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.parameters import Parameters
 from sghash.models.sgh.scaling import Scaling
 from sghash.models.sgh.start import START_ROWS, make_start
 from sghash.models.sgh.step import GeneralStep, TrainableDecoder
 from sghash.models.sgh.trainer import Trainer
-from sghash.validation import Vectors, check_choice
+from sghash.validation import Vectors, check_choice, check_count, check_number
 
 DECODERS = ("two-layer", "bernoulli", "gaussian")
 GRADIENTS = ("approximate", "distributional", "straight-through")
@@ -209,17 +210,11 @@ class GeneralSGH(BinaryHasher):
         check_choice(self.decoder, DECODERS, name="decoder")
         check_choice(self.gradient, GRADIENTS, name="gradient")
         check_choice(self.coding, CODINGS, name="coding")
-        for name in ("n_hidden", "batch_size", "n_steps"):
-            value = getattr(self, name)
-            if name == "n_steps" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise InvalidInput(f"{name} must be a whole number of at least 1, got {value!r}")
-        rate = self.learning_rate
-        if isinstance(rate, bool) or not np.isreal(rate) or not 0 < rate < np.inf:
-            raise InvalidInput(f"learning_rate must be a finite number above 0, got {rate!r}")
-        if np.shape(self.kl_weight) != (2,) or not 0 <= min(self.kl_weight) < np.inf:
-            raise InvalidInput(f"kl_weight must be (first, last), got {self.kl_weight!r}")
+        check_count(self.n_hidden, name="n_hidden")
+        check_count(self.batch_size, name="batch_size")
+        check_count(self.n_steps, name="n_steps", or_none=True)
+        check_number(self.learning_rate, name="learning_rate", above=0)
+        kl_line(self.kl_weight)
 
     def _refuse_outside(self, vectors: Vectors) -> None:
         if self.decoder == "bernoulli" and (vectors.min() < 0 or vectors.max() > 1):

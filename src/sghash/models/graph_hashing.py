@@ -13,11 +13,10 @@ from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.blockwise import map_over_blocks, one_thread_each, sum_over_blocks
 from sghash.models.centroids import squared_distances
-from sghash.validation import Vectors
+from sghash.validation import Vectors, check_count
 
 # exp(t) is replaced by the line through its values at -1 and 1 (the paper's equation 4).
 _SLOPE = float(np.sinh(1.0))
@@ -90,10 +89,8 @@ class GraphHashing(BinaryHasher):
         self.refine, self.callback, self.random_state = refine, callback, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        for name in ("n_anchors", "sample"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InvalidInput(f"{name} must be at least 1, got {value}")
+        check_count(self.n_anchors, name="n_anchors")
+        check_count(self.sample, name="sample", or_none=True)
         rng = check_random_state(self.random_state)
         self.mean_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
         chosen = vectors

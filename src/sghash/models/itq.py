@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from sghash.errors import InvalidInput
 from sghash.models.axes import principal_axes, semi_orthogonal
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.blockwise import map_over_blocks, one_thread_each, sum_over_blocks
 from sghash.models.linear_decoder import fit_linear_decoder, signed
-from sghash.validation import Vectors
+from sghash.validation import Vectors, check_count
 
 
 class ITQ(BinaryHasher):
@@ -76,10 +75,8 @@ class ITQ(BinaryHasher):
         self.callback, self.random_state = callback, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        if self.n_iterations < 0:
-            raise InvalidInput(f"n_iterations must not be negative, got {self.n_iterations}")
-        if self.sample is not None and self.sample < 1:
-            raise InvalidInput(f"sample must be at least 1 row, or None; got {self.sample}")
+        check_count(self.n_iterations, name="n_iterations", least=0)
+        check_count(self.sample, name="sample", or_none=True)
         rng = check_random_state(self.random_state)
         basis = principal_axes(vectors, self.n_bits)
         rotation = semi_orthogonal(basis.axes.shape[1], self.n_bits, rng)

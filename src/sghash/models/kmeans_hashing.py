@@ -17,7 +17,7 @@ from sghash.models.axes import balanced_parts, principal_axes, semi_orthogonal
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.blockwise import map_over_blocks
 from sghash.models.centroids import assign, nearest
-from sghash.validation import Vectors
+from sghash.validation import Vectors, check_count, check_number
 
 _INNER_STEPS = 20
 
@@ -94,10 +94,12 @@ class KMeansHashing(BinaryHasher):
         self.sample, self.callback, self.random_state = sample, callback, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        if not 1 <= self.bits_per_part <= 8:
+        check_count(self.bits_per_part, name="bits_per_part")
+        if self.bits_per_part > 8:
             raise InvalidInput(f"bits_per_part must lie between 1 and 8, got {self.bits_per_part}")
-        if self.affinity_weight < 0:
-            raise InvalidInput(f"affinity_weight must not be negative, got {self.affinity_weight}")
+        check_number(self.affinity_weight, name="affinity_weight", least=0)
+        check_count(self.n_iterations, name="n_iterations", least=0)
+        check_count(self.sample, name="sample", or_none=True)
         rng = check_random_state(self.random_state)
         if self.sample is not None and self.sample < len(vectors):
             vectors = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]

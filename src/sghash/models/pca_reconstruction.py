@@ -13,10 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
-from sghash.errors import InvalidInput
 from sghash.models.axes import principal_axes
 from sghash.models.base import BLOCK_ROWS, VectorModel
-from sghash.validation import Vectors, check_vectors
+from sghash.validation import Vectors, check_count, check_vectors
 
 
 class PCAReconstruction(VectorModel):
@@ -48,8 +47,7 @@ class PCAReconstruction(VectorModel):
         self.n_components, self.random_state = n_components, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        if self.n_components < 1:
-            raise InvalidInput(f"n_components must be at least 1, got {self.n_components}")
+        check_count(self.n_components, name="n_components")
         check_random_state(self.random_state)
         self.mean_, axes, variances = principal_axes(vectors, self.n_components)
         self.components_ = np.zeros((self.n_components, vectors.shape[1]), dtype=np.float32)

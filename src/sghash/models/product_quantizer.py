@@ -21,7 +21,7 @@ from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
 from sghash.models.blockwise import map_over_blocks, one_thread_each, sum_over_blocks
 from sghash.models.centroids import assign, k_means, means_of, nearest
 from sghash.optional import require
-from sghash.validation import Codes, Vectors, check_choice, check_vectors
+from sghash.validation import Codes, Vectors, check_choice, check_count, check_vectors
 
 # As FAISS does by default: more rows than this per centroid hardly change it.
 _ROWS_PER_CENTROID = 256
@@ -95,11 +95,12 @@ class ProductQuantizer(VectorModel):
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_choice(self.engine, ("numpy", "faiss"), name="engine")
-        if self.n_parts < 1 or not 1 <= self.n_centroids <= 256:
-            raise InvalidInput(
-                "n_parts must be at least 1 and n_centroids between 1 and 256, "
-                f"got {self.n_parts} and {self.n_centroids}"
-            )
+        for name in ("n_parts", "n_centroids"):
+            check_count(getattr(self, name), name=name)
+        for name in ("n_iterations", "n_rotations"):
+            check_count(getattr(self, name), name=name, least=0)
+        if self.n_centroids > 256:
+            raise InvalidInput(f"n_centroids must lie between 1 and 256, got {self.n_centroids}")
         rng = check_random_state(self.random_state)
         n_rows = min(len(vectors), _ROWS_PER_CENTROID * self.n_centroids)
         rows = vectors[np.sort(rng.choice(len(vectors), n_rows, replace=False))]

@@ -21,11 +21,12 @@ from sghash.models.sgh.generative import code_values
 from sghash.models.sgh.gradients import ESTIMATORS
 from sghash.models.sgh.least_squares import LeastSquares
 from sghash.models.sgh.optimizer import Adam, Schedule
+from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.parameters import Parameters
 from sghash.models.sgh.scale_step import Rows, scale_gradient, scale_moments, with_constant
 from sghash.models.sgh.scaling import Scaling
 from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, make_start
-from sghash.validation import Vectors, check_choice
+from sghash.validation import Vectors, check_choice, check_count, check_number
 
 ORIGINS = ("zero", "mean")
 REFIT_ROWS = 65_536
@@ -148,17 +149,10 @@ class ScaleInvariantSGH(BinaryHasher):
         check_choice(self.origin, ORIGINS, name="origin")
         check_choice(self.gradient, ESTIMATORS, name="gradient")
         for name in ("scale_spread", "learning_rate"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not np.isreal(value) or not 0 < value < np.inf:
-                raise InvalidInput(f"{name} must be a finite number above 0, got {value!r}")
-        for name in ("batch_size", "n_steps"):
-            value = getattr(self, name)
-            if name == "n_steps" and value is None:
-                continue
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise InvalidInput(f"{name} must be a whole number of at least 1, got {value!r}")
-        if np.shape(self.kl_weight) != (2,) or not 0 <= min(self.kl_weight) < np.inf:
-            raise InvalidInput(f"kl_weight must be (first, last), got {self.kl_weight!r}")
+            check_number(getattr(self, name), name=name, above=0)
+        check_count(self.batch_size, name="batch_size")
+        check_count(self.n_steps, name="n_steps", or_none=True)
+        kl_line(self.kl_weight)
 
     def _start(self, sample: Vectors, scaling: Scaling, rng: np.random.Generator) -> Parameters:
         """Codes of rotated principal directions, equal scales, the decoder that fits them best."""

@@ -14,16 +14,18 @@ from sklearn.utils import check_random_state
 
 from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
-from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.blockwise import BLOCK_ROWS, map_over_blocks, one_thread_each
 from sghash.models.centroids import squared_distances
-from sghash.validation import Vectors, check_codes
+from sghash.validation import Vectors, check_codes, check_count, check_number
 
 # The authors' program adds this to the number of common spheres, which may be zero.
 _COMMON_OFFSET = 0.1
 _ROWS_PER_PIVOT = 5
 _PIVOTS_AT_ONCE = 16
+# Rows of few different values can push pivots away for ever. From further than this, in largest
+# coordinates of the rows, distances in float32 would no longer tell rows apart.
+_FARTHEST = 1000.0
 
 
 class SphericalHashing(BinaryHasher):
@@ -34,8 +36,9 @@ class SphericalHashing(BinaryHasher):
     authors' program, so any number of bits works.
 
     Deviations: training ends after `n_iterations` even if the overlaps are not yet within the
-    tolerances; the final radii are medians over all training rows, not over the sample only. A
-    radius lies half way between the two middle distances, so that no row lies on a sphere.
+    tolerances, and where pivots would leave a thousand times the extent of the rows; the final
+    radii are medians over all training rows, not over the sample only. A radius lies half way
+    between the two middle distances, so that no row lies on a sphere.
 
     Search by Hamming distance, or rank by `spherical_hamming`, the paper's own distance.
 
@@ -91,8 +94,10 @@ class SphericalHashing(BinaryHasher):
         self.callback, self.random_state = callback, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        if self.sample is not None and self.sample < 1:
-            raise InvalidInput(f"sample must be at least 1 row, or None; got {self.sample}")
+        check_count(self.sample, name="sample", or_none=True)
+        check_count(self.n_iterations, name="n_iterations", least=0)
+        check_number(self.mean_tolerance, name="mean_tolerance", least=0)
+        check_number(self.deviation_tolerance, name="deviation_tolerance", least=0)
         rng = check_random_state(self.random_state)
         self.mean_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
         chosen = vectors
@@ -118,6 +123,7 @@ class SphericalHashing(BinaryHasher):
     def _balance(self, rows: Vectors, rng: RandomState) -> Vectors:
         """Move the pivots until the overlaps are near a quarter of the rows (algorithm 1)."""
         m, quarter = len(rows), len(rows) / 4
+        farthest = _FARTHEST * float(np.abs(rows).max())
         picks = rng.randint(m, size=(self.n_bits, _ROWS_PER_PIVOT))
         pivots = rows[picks].mean(axis=1, dtype=np.float64).astype(np.float32)
         history = []
@@ -136,7 +142,10 @@ class SphericalHashing(BinaryHasher):
             # p_i moves by the mean over j of (p_i - p_j) (o_ij - m/4) / (m/4) / 2.
             np.fill_diagonal(excess, 0)
             push = excess.sum(axis=1)[:, None] * pivots - excess @ pivots
-            pivots = (pivots + push / (2 * self.n_bits)).astype(np.float32)
+            moved = pivots + push / (2 * self.n_bits)
+            if np.abs(moved).max() > farthest:
+                break
+            pivots = moved.astype(np.float32)
         self.overlap_history_ = np.asarray(history)
         return pivots
 

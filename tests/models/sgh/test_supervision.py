@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from itertools import product
 
 import numpy as np
@@ -9,9 +10,18 @@ import pytest
 
 from sghash import SGH
 from sghash.errors import InvalidInput
+from sghash.models.sgh.batches import Batch
 from sghash.models.sgh.encoder import sigmoid, softplus
 from sghash.models.sgh.generative import code_values
-from sghash.models.sgh.supervision import check_labels, check_pairs, label_loss, pair_gradient
+from sghash.models.sgh.parameters import Parameters
+from sghash.models.sgh.supervision import (
+    PairTerm,
+    check_labels,
+    check_pairs,
+    label_loss,
+    pair_gradient,
+)
+from sghash.models.sgh.terms import Terms
 
 N_BITS, N_PAIRS = 3, 5
 SIMILAR = np.array([True, False, True, False, True])
@@ -160,6 +170,43 @@ def test_pairs_bring_codes_together(gradient, coding):
     before = margin(SGH(**options).fit(X), *task(1))
     known = SGH(**options).fit(X, pairs=(i, j, labels[i] == labels[j]))
     assert margin(known, *task(1)) > before + 0.15
+
+
+def test_terms_that_share_a_parameter_add_up():
+    X, _ = task()
+    weights = np.random.default_rng(1).normal(size=(X.shape[1], N_BITS))
+    encoder = {"encoder_weights": weights, "encoder_bias": np.zeros(N_BITS)}
+
+    def gradient(*kinds):
+        # A single pair, so that every draw is the same.
+        known = [check_pairs(([0], [1], [similar]), len(X)) for similar in kinds]
+        options = {"n_bits": N_BITS, "weight": 1.0, "coding": "signed"}
+        terms = Terms(
+            [PairTerm(X, pair, estimator="straight-through", **options) for pair in known]
+        )
+        parameters = Parameters({**encoder, **terms.start_parameters()})
+        out, nothing = parameters.zeros(), np.zeros((1, N_BITS), dtype="f4")
+        out.flat[:] = 7  # the last step's
+        batch = Batch(X[:1], np.arange(1))
+        terms.add(parameters, batch, nothing, nothing, np.random.default_rng(0), out)
+        return np.array([out["known_pair_scale"], out["known_pair_offset"]])
+
+    assert np.allclose(gradient(True, False), gradient(True) + gradient(False))
+
+
+@pytest.mark.parametrize("goal", ["reconstruction", "balanced"])
+def test_what_was_known_ends_with_the_fit(goal):
+    X, labels = task()
+    options = {**OPTIONS, "n_steps": 20, "goal": goal, "standardize": False}
+    model = SGH(supervised=True, **options).fit(X, labels)
+    # Going on draws no labelled rows: it is the same whatever became of them.
+    twin = copy.deepcopy(model)
+    X[:] = np.nan
+    piece = task(1)[0]
+    assert model.partial_fit(piece).fingerprint_ == twin.partial_fit(piece).fingerprint_
+    assert np.isfinite(model.encoder_weights_).all()
+    with pytest.raises(InvalidInput, match="nothing from labels"):
+        model.partial_fit(piece, labels)
 
 
 def test_wrong_use_is_refused():

@@ -17,11 +17,19 @@ from sghash.models.deep.layers import Layers, chain, forward, linear
 from sghash.models.deep.pairs import neighborhoods
 from sghash.models.linear_decoder import fit_linear_decoder, signed
 from sghash.models.sgh.gradients import ESTIMATORS
+from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.scaling import unit_rows
 from sghash.models.sgh.start import START_ROWS, make_start
 from sghash.models.sgh.supervision import check_labels, check_pairs
 from sghash.optional import require
-from sghash.validation import Ids, Vectors, check_choice, check_n_bits
+from sghash.validation import (
+    Ids,
+    Vectors,
+    check_choice,
+    check_count,
+    check_n_bits,
+    check_number,
+)
 
 METRICS = ("l2", "ip", "cosine")
 #: Rows among which neighbours are looked for, and rows that the linear decoder is fitted to.
@@ -155,8 +163,14 @@ class DeepSGH(BinaryHasher):
         self._learn(vectors, y, None)
 
     def _learn(self, vectors: Vectors, y: ArrayLike | None, pairs: Any) -> None:
-        require("torch", extra="torch")
+        torch: Any = require("torch", extra="torch")
         from sghash.models.deep.training import Supervision
+
+        try:
+            torch.zeros((), device=self.device)
+        except (RuntimeError, AssertionError, TypeError) as error:
+            reason = str(error).partition("\n")[0]
+            raise InvalidInput(f"PyTorch has no device {self.device!r}: {reason}") from error
 
         rng = _generator(self.random_state)
         rows = self._ready(vectors)
@@ -244,20 +258,13 @@ class DeepSGH(BinaryHasher):
         for name, least in (
             ("n_components", 1), ("neighbors", 0), ("batch_size", 2), ("n_steps", 1),
         ):  # fmt: skip
-            value = getattr(self, name)
-            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-            if not whole or value < least:
-                raise InvalidInput(
-                    f"{name} must be a whole number of at least {least}, got {value!r}"
-                )
-        for name in ("learning_rate", "pair_weight"):
-            value = getattr(self, name)
-            if value is not None and not (np.isreal(value) and 0 < value < np.inf):
-                raise InvalidInput(f"{name} must be a finite number above 0, got {value!r}")
-        if np.shape(self.kl_weight) != (2,) or not 0 <= min(self.kl_weight) < np.inf:
-            raise InvalidInput(f"kl_weight must be (first, last), got {self.kl_weight!r}")
-        sizes = [isinstance(size, (int, np.integer)) and size > 0 for size in self.hidden]
-        if not all(sizes):
+            check_count(getattr(self, name), name=name, least=least)
+        check_number(self.learning_rate, name="learning_rate", above=0)
+        if self.pair_weight is not None:
+            check_number(self.pair_weight, name="pair_weight", above=0)
+        kl_line(self.kl_weight)
+        sizes = self.hidden if isinstance(self.hidden, (tuple, list)) else [None]
+        if not all(isinstance(size, (int, np.integer)) and size > 0 for size in sizes):
             raise InvalidInput(f"hidden must be widths of at least 1, got {self.hidden!r}")
 
     def _ready(self, vectors: Vectors) -> Vectors:

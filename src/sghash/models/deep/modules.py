@@ -44,14 +44,17 @@ def as_layers(module: Any) -> tuple[Layers, Vectors] | None:
     """The network for NumPy, as it is when it is used; None if a part of it is unknown there.
 
     Known are `SkipEncoder`, Sequential, Linear, ReLU, Tanh, Sigmoid, BatchNorm1d, Dropout and
-    Identity; batch normalisation becomes part of the linear layer before it.
+    Identity, without hooks; batch normalisation becomes part of the linear layer before it.
     """
     nothing: tuple[Layers, Vectors] = ([], np.empty(0, dtype=np.float32))
+    if not _runs_as_built(module):
+        return None
     if isinstance(module, SkipEncoder):
-        parts = [as_layers(module.straight), as_layers(module.bent)]
-        known = [part for part in parts if part is not None]
-        numbers = np.concatenate([part[1] for part in known])
-        return [{"kind": "sum", "parts": [part[0] for part in known]}], numbers
+        straight, bent = as_layers(module.straight), as_layers(module.bent)
+        if straight is None or bent is None:
+            return None
+        numbers = np.concatenate([straight[1], bent[1]])
+        return [{"kind": "sum", "parts": [straight[0], bent[0]]}], numbers
     if isinstance(module, nn.Sequential):
         found = nothing
         for part in module:
@@ -72,6 +75,17 @@ def as_layers(module: Any) -> tuple[Layers, Vectors] | None:
         if isinstance(module, cls):
             return [{"kind": kind}], nothing[1]
     return None
+
+
+def _runs_as_built(module: Any) -> bool:
+    """Whether a module does what the known class that it is or comes from does."""
+    known = (
+        SkipEncoder, nn.Sequential, nn.Linear, nn.ReLU, nn.Tanh, nn.Sigmoid, nn.BatchNorm1d,
+        nn.Dropout, nn.Identity,
+    )  # fmt: skip
+    if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+        return False
+    return any(isinstance(module, cls) and type(module).forward is cls.forward for cls in known)
 
 
 def _normalisation(module: Any) -> tuple[Layers, Vectors] | None:

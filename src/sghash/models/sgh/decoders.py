@@ -127,12 +127,15 @@ class TrainableBernoulli:
         self.start = start
 
     def start_parameters(self, sample: Vectors, n_bits: int) -> Mapping[str, Floats]:
-        """Log odds that are linear in the first codes, with the slope at an even chance."""
-        chances = np.clip(sample.mean(axis=0, dtype=np.float64), 0.01, 0.99)
+        """Log odds that are linear in the first codes: the tangent at the mean of each column."""
+        means = sample.mean(axis=0, dtype=np.float64)
+        chances = np.clip(means, 0.01, 0.99)
         slopes = 1 / (chances * (1 - chances)).clip(min=0.05)
+        # Codes 0/1 are half a bit above their origin on average, which the bias has to make up for.
+        away = self.start.decoder_bias - means
         return {
             "decoder_weights": self.start.decoder_weights * slopes,
-            "decoder_bias": np.log(chances / (1 - chances)),
+            "decoder_bias": np.log(chances / (1 - chances)) + away * slopes,
         }
 
     def at(self, parameters: Mapping[str, Vectors]) -> BernoulliDecoder:

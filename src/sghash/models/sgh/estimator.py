@@ -246,15 +246,18 @@ class SGH(GenerativeHasher):
     def partial_fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Go on learning from one more piece of vectors (n, d): one pass over it.
 
-        Pieces are learned from by the description length alone, whatever the goal: neighbours are
-        not to be found in them. The first call starts from its piece. The schedules run with the
-        steps taken in all and stay at their end beyond `n_steps`, so pieces may keep coming for
-        ever; `n_steps` at about the number of vectors to come over `batch_size` makes the most of
-        a single pass. A bounded sample of all pieces is kept for `refit` (never saved).
+        Pieces are learned from by the description length alone, whatever the goal, and whatever
+        `fit` knew of labels and pairs: neighbours are not to be found in them. The first call
+        starts from its piece. The schedules run with the steps taken in all and stay at their end
+        beyond `n_steps`, so pieces may keep coming for ever; `n_steps` at about the number of
+        vectors to come over `batch_size` makes the most of a single pass. A bounded sample of all
+        pieces is kept for `refit` (never saved).
         """
         check_options(self)
         if self.neighbors:
             raise InvalidInput("partial_fit finds no neighbours in pieces: use neighbors=0, or fit")
+        if self.supervised and y is not None:
+            raise InvalidInput("partial_fit learns nothing from labels: give no y, or use fit")
         with self._unchanged_on_failure():
             is_first = not self.__sklearn_is_fitted__()
             vectors = self._training_vectors(X, reset=is_first)

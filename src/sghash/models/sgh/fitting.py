@@ -27,7 +27,7 @@ from sghash.models.sgh.parameters import Parameters
 from sghash.models.sgh.principal import SPREAD, PrincipalScaling
 from sghash.models.sgh.ranking import PairBatches, Ranking, find_neighbors
 from sghash.models.sgh.scaling import Scaling, Units
-from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, make_start
+from sghash.models.sgh.start import NOISE_FLOOR, START_ROWS, Start, make_start
 from sghash.models.sgh.step import GaussianStep, effective_weights
 from sghash.models.sgh.terms import Term, Terms
 from sghash.models.sgh.trainer import Patience, Trainer
@@ -91,7 +91,7 @@ def train(
     trainer = begin(model, sample, n_steps, rng, known)
     watched = sample if apart is None else apart.take(WATCHED_ROWS, rng)
     run(model, trainer, batches, watched, n_steps, keep=kept_step(model, trainer, n_steps, rng))
-    return trainer
+    return _settled(model, trainer, trainer.parameters, n_steps, rng) if known else trainer
 
 
 def kept_step(model: SGH, trainer: Trainer, n_steps: int, rng: np.random.Generator) -> int | None:
@@ -135,8 +135,24 @@ def train_ranked(
     )  # fmt: skip
     inner = _trainer(model, start._asdict(), units, n_steps, rng, [ranking, *known])
     run(model, inner, pairs, watched, n_steps, keep=kept_step(model, inner, n_steps, rng))
-    trainer = _trainer(model, units.lift(inner.parameters), outer, n_steps, rng)
-    trainer.history, trainer.n_done = inner.history, inner.n_done
+    return _settled(model, inner, units.lift(inner.parameters), n_steps, rng)
+
+
+def _settled(
+    model: SGH,
+    trained: Trainer,
+    parameters: Parameters,
+    n_steps: int,
+    rng: np.random.Generator,
+) -> Trainer:
+    """Return a trainer that goes on from `parameters` by the description length alone.
+
+    It holds nothing of the vectors that pairs and labels were known of.
+    """
+    names = (*Start._fields, "decoder_scale")
+    arrays = {name: value for name, value in parameters.items() if name in names}
+    trainer = _trainer(model, arrays, trained.scaling.outer, n_steps, rng)
+    trainer.history, trainer.n_done = trained.history, trained.n_done
     return trainer
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sghash.errors import InvalidDtype, InvalidInput
+from sghash.errors import InvalidInput
 from sghash.models.sgh.batches import SAMPLING
 from sghash.models.sgh.generative import CODINGS
 from sghash.models.sgh.gradients import ESTIMATORS
@@ -20,7 +20,7 @@ from sghash.models.sgh.ranking import (
 )
 from sghash.models.sgh.start import STARTS
 from sghash.models.sgh.terms import TERMS, Term
-from sghash.validation import check_choice, check_n_bits
+from sghash.validation import check_choice, check_count, check_n_bits, check_number
 
 #: Most steps that are taken unasked.
 MAX_STEPS = 4000
@@ -97,48 +97,35 @@ def check_options(model: Any) -> None:
     for name, choices in _CHOICES.items():
         check_choice(getattr(model, name), choices, name=name)
     for name in _COUNTS:
-        _check_count(getattr(model, name), name)
+        check_count(getattr(model, name), name=name)
     for name in _OPTIONAL_COUNTS:
-        if getattr(model, name) is not None:
-            _check_count(getattr(model, name), name)
+        check_count(getattr(model, name), name=name, or_none=True)
     for name in _POSITIVE:
-        _check_number(getattr(model, name), name, above=0.0)
+        check_number(getattr(model, name), name=name, above=0)
     if model.n_passes is not None:
-        _check_number(model.n_passes, "n_passes", above=0.0)
+        check_number(model.n_passes, name="n_passes", above=0)
     if model.pair_weight is not None:
-        _check_number(model.pair_weight, "pair_weight", above=0.0)
+        check_number(model.pair_weight, name="pair_weight", above=0)
     if model.neighbors:
-        _check_count(model.neighbors, "neighbors")
+        check_count(model.neighbors, name="neighbors")
     if model.gradient is not None:
         check_choice(model.gradient, ESTIMATORS, name="gradient")
     if model.schedule is not None:
         check_choice(model.schedule, SCHEDULES, name="schedule")
     if model.noise != "learned":
-        _check_number(model.noise, "noise", above=0.0)
+        check_number(model.noise, name="noise", above=0)
     if model.decoder_scale not in (None, "variance"):
         raise InvalidInput(f"decoder_scale must be None or 'variance', got {model.decoder_scale!r}")
     if model.decoder_scale is not None and is_ranked(model):
         raise InvalidInput("decoder_scale is for goal='reconstruction' without neighbors")
+    for name in ("validation_fraction", "tol"):
+        check_number(getattr(model, name), name=name, least=0)
     if model.patience is not None and not 0 < model.validation_fraction < 1:
         raise InvalidInput(
             f"validation_fraction must lie between 0 and 1, got {model.validation_fraction!r}"
         )
     kl_weights(model.kl_weight)
     make_terms(model.terms)
-
-
-def _check_count(value: Any, name: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise InvalidDtype(f"{name} must be a whole number, got {value!r}")
-    if value < 1:
-        raise InvalidInput(f"{name} must be at least 1, got {value}")
-
-
-def _check_number(value: Any, name: str, *, above: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise InvalidDtype(f"{name} must be a number, got {value!r}")
-    if not (np.isfinite(value) and value > above):
-        raise InvalidInput(f"{name} must be finite and above {above:g}, got {value}")
 
 
 def kl_weights(option: Any) -> float | tuple[float, float]:
@@ -152,14 +139,26 @@ def kl_weights(option: Any) -> float | tuple[float, float]:
     return float(values[0]) if len(values) == 1 else (float(values[0]), float(values[1]))
 
 
+def kl_line(option: Any) -> tuple[float, float]:
+    """Return `kl_weight` as (first, last), for models that take nothing else."""
+    if not isinstance(option, (tuple, list)) or len(option) != 2:
+        raise InvalidInput(f"kl_weight must be (first, last), got {option!r}")
+    kl_weights(option)
+    return float(option[0]), float(option[1])
+
+
 def make_terms(option: Mapping[str, float] | Sequence[Term]) -> list[Term]:
     """Return extra loss terms: as given, or by name and weight from `TERMS`."""
     if not isinstance(option, Mapping):
+        if not isinstance(option, Sequence) or not all(hasattr(t, "gradient") for t in option):
+            raise InvalidInput(
+                f"terms must map names to weights, or be a sequence of terms, got {option!r}"
+            )
         return list(option)
-    return [
-        TERMS[check_choice(name, tuple(TERMS), name="a name in terms")](weight)
-        for name, weight in option.items()
-    ]
+    for name, weight in option.items():
+        check_choice(name, tuple(TERMS), name="a name in terms")
+        check_number(weight, name=f"the weight of {name} in terms")
+    return [TERMS[name](weight) for name, weight in option.items()]
 
 
 def is_ranked(model: Any) -> bool:

@@ -83,9 +83,10 @@ class Terms:
         `logits` and `probabilities` (m, n_bits) are those of the batch.
         """
         loss = 0.0
+        # Before all terms: two of them may learn the same parameter.
+        for name in self.start_parameters():
+            out[name][...] = 0
         for term in self.terms:
-            for name in term.start_parameters():
-                out[name][...] = 0
             more = term.draw(rng)
             if more is not None and self.scaling is not None:
                 more = self.scaling.apply(more)
