@@ -72,7 +72,39 @@ def verdict(rows: Sequence[Row]) -> Verdict:
             )
             if model == PAPER:
                 outcomes.append(outcome_of(stand))
+    told.append(_soon(rows, last))
     return Verdict(worst_of(outcomes), "Squared error on the queries. " + "; ".join(told) + ".")
+
+
+def _soon(rows: Sequence[Row], last: int) -> str:
+    """After how many vectors the paper's training is below ITQ's end, on training vectors."""
+    curves: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    ends: dict[tuple[str, int], list[tuple[float, float]]] = {}
+    for row in rows:
+        settings, values = row["settings"], row["values"]
+        cell = (settings["set"], settings["n_bits"])
+        if "error_seen" not in values:
+            continue
+        points = list(zip(values["samples_seen"], values["error_seen"], strict=True))
+        if settings["model"] == PAPER:
+            curves.setdefault(cell, []).extend(points)
+        elif settings["model"] == OWN and settings["n_iterations"] == last:
+            ends.setdefault(cell, []).extend(points)
+    shares = []
+    for cell in curves.keys() & ends.keys():
+        n_seen, end = (float(np.mean(column)) for column in zip(*ends[cell], strict=True))
+        by_seen: dict[float, list[float]] = {}
+        for seen, error in curves[cell]:
+            by_seen.setdefault(seen, []).append(error)
+        below = [seen for seen, errors in by_seen.items() if np.mean(errors) <= end]
+        shares += [min(below) / n_seen] if below else []
+    if not shares:
+        return f"{PAPER} never falls below {OWN}, on training vectors"
+    return (
+        f"on training vectors {PAPER} falls below the end of {OWN} in {len(shares)} of "
+        f"{len(curves.keys() & ends.keys())} cells, having seen {100 * min(shares):.0f} to "
+        f"{100 * max(shares):.0f} % as many vectors as its {last} iterations"
+    )
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:

@@ -29,6 +29,8 @@ PUBLISHED = {
 }
 # "Significantly more time": the figure has no numbers, so we ask for twice the time.
 MUCH = 2.0
+# "Comparable or less time" than ITQ: at most half as much again.
+COMPARABLE = 1 / 1.5
 
 
 def run(context: Context) -> list[Row]:
@@ -39,11 +41,11 @@ def run(context: Context) -> list[Row]:
 
 
 def verdict(rows: Sequence[Row]) -> Verdict:
-    """Is SGH no slower than ITQ, and much faster than the binary autoencoder?"""
+    """Is SGH's time comparable to ITQ's or less, and far below the binary autoencoder's?"""
     found = estimates(check_rows(rows), VALUE, ("set", "n_bits", "model"))
     told, fulfilled = [], True
     for model in (PAPER, DEFAULT):
-        for rival, wanted in (("ITQ", 1.0), ("BinaryAutoencoder", MUCH)):
+        for rival, wanted in (("ITQ", COMPARABLE), ("BinaryAutoencoder", MUCH)):
             ratios = _ratios(found, model, rival)
             if not ratios:
                 continue
@@ -88,7 +90,7 @@ EXPERIMENT = Experiment(
     "the machine named below has cores. ITQ learns from all vectors with at most 50 iterations, "
     "the autoencoder from 100,000 at most; SGH.paper takes 5,000 steps of 500, whatever the size "
     "of the set. All methods are our own implementations, so ratios say as much about them as "
-    "about the methods.",
+    "about the methods. Comparable: at most 1.5 times as long. Much faster: twice as fast.",
     notes="What may explain a difference: the paper compares its TensorFlow program with the "
     "programs that the rivals' authors released. Here all are vectorised alike, and ITQ "
     "stops as soon as its error no longer falls, where the paper's preset always takes "
