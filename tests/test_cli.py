@@ -179,10 +179,11 @@ WRONG = {
                 ("vectors.npy", "t.npy", "--dtype", "nonsense"), ("text.npy", "t.npy")],
     "evaluate": [(), ("no.npy",), ("vectors.npy", "--bits", "x"), ("vectors.npy", "--models", "No"),
                  ("--dataset", "no-such-set"), ("--dataset", "digits", "--metric", "ip"),
-                 ("vectors.npy", "--seeds", "0")],
+                 ("vectors.npy", "--seeds", "0"), ("vectors.npy", "--stop", "1"),
+                 ("vectors.npy", "--stop", "10")],
     "reproduce": [("no-such-claim",), ("recall_l2", "--seeds", "0"), ("all", "--seeds", "x"),
                   ("all", "--quick", "--out", "text.npy"), ("recall_l2", "all"),
-                  ("all", "--quick", "--originals")],
+                  ("all", "--quick", "--originals"), ("estimators", "--quick", "--threads", "0")],
     "create": [(), ("c",), ("c", "no.npy"), ("model", "vectors.npy"), ("c", "--fitted", "no"),
                ("c", "--fitted", "model", "--bits", "8"), ("c", "--fitted", "model", "--ids", "x"),
                ("c", "narrow.npy", "--fitted", "model"), ("c", "nan.npy", "--fitted", "model"),
@@ -249,3 +250,49 @@ def test_wrong_arguments_are_one_sentence_and_leave_nothing(run, verb, folder):
         assert len(said) == 1, (arguments, out.stderr)
         assert sorted(path.name for path in folder.iterdir()) == before, arguments
         assert len(sghash.Collection.open(folder / "kept")) == 5, arguments
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        (("encode", "no", "vectors.npy", "c.npy"), "there is no model folder no: check the path"),
+        (("encode", "model", "vectors.npy", "no/c.npy"), "its folder is not there: make it first"),
+        (("create", "c", "vectors.npy", "--fitted", "model", "--ids", "no.txt"),
+         "there is no file no.txt: check the path"),
+        (("create", "c", "nan.npy", "--model", "LSH"), "X contains NaN: remove or fill these"),
+        (("search", "kept", "narrow.npy"), "expected 12: use vectors of the same kind"),
+        (("search", "kept", "vectors.npy", "--where", ""), "(invalid syntax): write it as in"),
+        (("evaluate", "vectors.npy", "--stop", "1"), "there is only 1: give more vectors"),
+        (("evaluate", "vectors.npy", "--stop", "10"), "too few for 10 neighbours each: give more"),
+        (("info", "empty-folder"), "neither a collection nor a model, and holds no vectors"),
+    ],
+)  # fmt: skip
+def test_a_refusal_tells_what_to_do(run, folder, line, remedy):
+    vectors = np.load(folder / "vectors.npy")
+    model = sghash.LSH(n_bits=16, random_state=0).fit(vectors)
+    model.save(folder / "model")
+    sghash.Collection.create(folder / "kept", model).close()
+    np.save(folder / "narrow.npy", vectors[:, :5])
+    np.save(folder / "nan.npy", np.full((20, 12), np.nan, np.float32))
+    (folder / "empty-folder").mkdir()
+    out = run(*line, cwd=folder)
+    assert out.returncode == 1 and remedy in out.stderr, out.stderr
+
+
+@pytest.mark.parametrize("target", ["vectors.npy", "thesis"])
+def test_what_is_no_model_is_not_replaced_and_nothing_is_trained(run, folder, target):
+    (folder / "thesis").mkdir()
+    (folder / "thesis" / "chapter.tex").write_text("precious")
+    out = run("fit", "vectors.npy", target, "--overwrite", cwd=folder)
+    assert out.returncode == 1 and "fitting" not in out.stderr
+    assert "model" in out.stderr and "give another" in out.stderr
+    assert (folder / "thesis" / "chapter.tex").read_text() == "precious"
+
+
+def test_numbers_too_large_for_float32_bring_no_warning(run, folder):
+    np.save(folder / "large.npy", np.array([[1e300, -1e300]] * 30))
+    for model in ("SGH", "LSH"):
+        out = run("fit", "large.npy", "m", "--model", model, cwd=folder)
+        assert out.returncode == 1 and "Warning" not in out.stderr
+    out = run("evaluate", "large.npy", "--queries", "large.npy", cwd=folder)
+    assert out.returncode == 1 and "queries contain" in out.stderr

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from matplotlib import pyplot as plt
 
 import sghash
 
@@ -37,6 +38,11 @@ def test_every_page_is_on_the_site():
 def test_the_picture_is_small():
     picture = ROOT / "docs" / "images" / "reconstructions.png"
     assert 1_000 < picture.stat().st_size < 60_000
+
+
+def test_the_picture_is_readable_on_dark_pages():
+    picture = plt.imread(ROOT / "docs" / "images" / "reconstructions.png")
+    assert picture.shape[2] == 3 or picture[..., 3].min() == 1
 
 
 class Links(HTMLParser):

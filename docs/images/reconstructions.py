@@ -23,4 +23,5 @@ for name in ("SGH", "ITQ"):
     rows[f"{name} draws"] = model.decode(codes) / 16
 grid = [[row.reshape(8, 8) for row in pictures] for pictures in rows.values()]
 figure = images(grid, row_titles=list(rows), value_range=(0, 1), cell=0.5)
-figure.savefig(Path(__file__).with_suffix(".png"), dpi=110)
+# White paper: the labels must be readable on dark pages, too.
+figure.savefig(Path(__file__).with_suffix(".png"), dpi=110, facecolor="white")

@@ -14,6 +14,8 @@ from typing import BinaryIO
 from sghash.errors import StorageError
 
 _REASONS = {
+    errno.ENOENT: "its folder is not there: make it first, or choose another",
+    errno.ENOTDIR: "its folder is a file: choose another",
     errno.ENOSPC: "the disk is full: free some space and try again",
     errno.EDQUOT: "the disk quota is used up: free some space and try again",
     errno.EROFS: "the file system is read-only: choose another folder",

@@ -166,10 +166,13 @@ def check_vectors(
     if array.ndim != 2:
         raise InvalidInput(f"{name} must have two dimensions, got {array.ndim}")
     if width is not None and array.shape[1] != width:
-        raise InvalidInput(f"{name} have {array.shape[1]} columns, expected {width}")
-    with np.errstate(over="ignore"):
+        raise InvalidInput(
+            f"{name} have {array.shape[1]} columns, expected {width}: use vectors of the same kind"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
         array = np.ascontiguousarray(array, dtype=np.float32)
-    if not np.isfinite(array.sum(dtype=np.float64)) and not np.isfinite(array).all():
+        total = array.sum(dtype=np.float64)
+    if not np.isfinite(total) and not np.isfinite(array).all():
         raise InvalidInput(
             f"{name} contain NaN or infinite values (in float32): clean or rescale them first"
         )

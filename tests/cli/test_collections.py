@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -59,6 +60,10 @@ def test_add_again_is_refused_and_upsert_replaces(run, folder):
     again = run(*line, cwd=folder)
     assert again.returncode == 1 and "id 100 is in the collection already" in again.stderr
     assert run(*line, "--upsert", "--json", cwd=folder).facts["rows"] == 60
+    said = run(*line, "--upsert", cwd=folder).stdout
+    assert said == "60 vectors added or replaced, 60 rows: new\n"
+    about = run("info", "new", cwd=folder).stdout
+    assert re.search(r"^bytes_per_row +\d+\.\d$", about, flags=re.MULTILINE)
 
 
 METADATA = {

@@ -53,6 +53,14 @@ def test_what_is_missing_is_one_sentence_with_the_remedy(name: str) -> None:
     assert any(wanted in str(caught.value) for wanted in names)
 
 
+def test_files_of_one_address_name_it_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SGHASH_DATA", str(tmp_path))
+    monkeypatch.setenv("SGHASH_CACHE", str(tmp_path))
+    with pytest.raises(MissingData, match=r"ubyte\.gz from https") as caught:
+        load_dataset("mnist", fetch=False)
+    assert str(caught.value).count("https") == 1
+
+
 def test_offline_says_where_to_put_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     file = RemoteFile("x.npz", "http://127.0.0.1:9/x.npz", 10)
     entry = Entry("a set", "l2", (2, 2), (1, 2), "none", "", (Variant("npz", (file,)),))

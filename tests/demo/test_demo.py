@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sghash import Collection
 from sghash.cli import main
+from sghash.cli.demo import _steps
 from sghash.demo.page import write_page
 from sghash.demo.sets import DEMO_SETS, load_set
 from sghash.demo.shelf import prepare
@@ -102,6 +105,7 @@ def test_the_command_prints_results_and_says_what_it_does(run, tmp_path, monkeyp
         "sghash.demo.story.tell", lambda *_, say, **__: say("fitting") or told.story
     )
     monkeypatch.setattr("sghash.demo.page.write_page", lambda *args, **_: drawn.append(args) or "")
+    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     code, out, err = run("demo")
     assert code == 0 and "fitting ..." in err and "recall10@10" in out and "\x1b" not in out + err
     assert "report  sghash-demo" in out and "next    sghash search" in out
@@ -110,6 +114,25 @@ def test_the_command_prints_results_and_says_what_it_does(run, tmp_path, monkeyp
     assert {row["model"] for row in facts["rows"]} == {"SGH", "SGH, decoder", "ITQ", "SignHashing"}
     reports = [str(path) for story, path in drawn if story is told.story]
     assert len(reports) == 2 and facts["report"] == reports[1] and "elsewhere" in reports[1]
+
+
+def test_the_next_steps_can_be_typed_as_they_are(tmp_path, monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    monkeypatch.setenv("SGHASH_DATA", str(tmp_path))
+    monkeypatch.setenv("SGHASH_CACHE", str(tmp_path))
+    scripts = tmp_path / "a venv" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "sghash").touch()
+    monkeypatch.setattr(sys, "executable", str(scripts / "python"))
+    monkeypatch.chdir(tmp_path)
+    search, evaluate = _steps(Path("my demo"), "digits")
+    program = shlex.quote("a venv/bin/sghash")
+    assert search == f"{program} search 'my demo/collection' 'my demo/queries.npy' --k 5"
+    assert evaluate.startswith(f"{program} evaluate")
+    # Another set is named where its files are.
+    assert "demo --data digits" in _steps(Path("words"), "glove")[1]
+    (scripts / "sghash").unlink()
+    assert _steps(Path("my demo"), "digits")[0].startswith(f"'{scripts}/python' -m sghash search")
 
 
 def test_a_folder_of_somebody_else_is_left_alone(run, tmp_path):

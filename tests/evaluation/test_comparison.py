@@ -37,6 +37,20 @@ def test_a_table_for_any_vectors(vectors: np.ndarray, tmp_path: Path) -> None:
     assert heading == "model bits bytes recall10@10 recall10@100 train s encode/s queries/s"
     assert "RecallK@N: the fraction" in text and "(64 bytes as float32)" in text
     assert found.text(markdown=True).startswith("| model")
+    assert max(map(len, text.splitlines())) <= 96 and "\nqueries/s: Queries answered" in text
+
+
+def test_progress_tells_why_more_lengths_are_tried(vectors: np.ndarray) -> None:
+    told: list = []
+    evaluate(vectors, wanted_recall=0.3, models=("LSH",), n_bits=(32,), progress=told.append)
+    assert [news.following for news in told[:2]] == ["LSH 32 bits, seed 0", ""]
+    assert told[2].following == "LSH 16 bits, seed 0, to find the shortest"
+
+
+def test_too_few_vectors_are_refused(vectors: np.ndarray) -> None:
+    for n, reason in ((1, "there is only 1: give more"), (10, "9 vectors are left to search")):
+        with pytest.raises(InvalidInput, match=reason):
+            evaluate(vectors[:n], **SMALL)
 
 
 def test_files_and_arrays_give_the_same(vectors: np.ndarray, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sghash import LSH
 from sghash.data.builtin import clusters
 from sghash.errors import InvalidInput
 from sghash.evaluation import (
@@ -190,6 +191,25 @@ def test_models_as_text(text: str, spec: ModelSpec) -> None:
 def test_text_that_is_no_model(text: str) -> None:
     with pytest.raises(InvalidInput, match="expected a model"):
         parse_model(text)
+
+
+def test_what_compiles_is_not_measured(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list = []
+
+    def searched(codes, query_codes, *arguments, **options):  # type: ignore[no-untyped-def]
+        called.append(("search", len(codes), len(query_codes)))
+        return hamming_neighbors(codes, query_codes, *arguments, **options)
+
+    def encoded(model, vectors):  # type: ignore[no-untyped-def]
+        called.append(("encode", len(vectors)))
+        return encode(model, vectors)
+
+    encode, hamming_neighbors = LSH.encode, runs_module.hamming_neighbors
+    monkeypatch.setattr(runs_module, "hamming_neighbors", searched)
+    monkeypatch.setattr(LSH, "encode", encoded)
+    run_once(Run("LSH", 16, 0), bench)
+    # The number of queries chooses the kernel: the call for nothing has as many.
+    assert called == [("encode", 40), ("encode", 600), ("search", 64, 40), ("search", 600, 40)]
 
 
 def test_depths_must_exist() -> None:

@@ -60,4 +60,5 @@ def command(
     n_rows = add_all(collection, incoming, upsert=upsert, start=start)
     added = incoming.rows.shape[0]
     facts = {"collection": str(collection), "added": added, "rows": n_rows}
-    show(facts, f"{added} vectors added, {n_rows} rows: {collection}", as_json=as_json)
+    what = "added or replaced" if upsert else "added"
+    show(facts, f"{added} vectors {what}, {n_rows} rows: {collection}", as_json=as_json)

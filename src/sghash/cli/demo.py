@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import sys
+from itertools import islice
 from pathlib import Path
 
 import click
 
 from sghash.cli.frame import examples, json_option, show
 from sghash.cli.inputs import path_type, seed_option
-from sghash.demo.sets import DEMO_SETS, load_set
+from sghash.demo.sets import DEMO_SETS, is_here, load_set
 from sghash.demo.terminal import Terminal
 
 
@@ -73,12 +76,26 @@ def _terminal() -> Terminal:
 
 
 def _steps(folder: Path, data: str) -> list[str]:
-    other = "glove" if data == "digits" else "digits"
+    """Commands to try next, as they can be typed here."""
+    program = _program()
+    place = shlex.quote(f"{folder}/collection"), shlex.quote(f"{folder}/queries.npy")
+    others = (name for name in ("glove", *DEMO_SETS) if name != data and is_here(name))
     return [
-        f"sghash search {folder}/collection {folder}/queries.npy --k 5",
-        f"sghash demo --data {other}",
-        "sghash evaluate your-vectors.npy",
+        f"{program} search {place[0]} {place[1]} --k 5",
+        *(f"{program} demo --data {other}" for other in islice(others, 1)),
+        f"{program} evaluate your-vectors.npy",
     ]
+
+
+def _program() -> str:
+    """What to type for sghash: `make demo` installs it where no shell looks for it."""
+    if shutil.which("sghash"):
+        return "sghash"
+    script = Path(sys.executable).with_name("sghash")
+    if not script.exists():
+        return f"{shlex.quote(sys.executable)} -m sghash"
+    near = script.is_relative_to(Path.cwd())
+    return shlex.quote(str(script.relative_to(Path.cwd()) if near else script))
 
 
 def _ending(report: str, steps: list[str], hint: str) -> str:

@@ -42,7 +42,13 @@ from sghash.evaluation.runs import RunProgress
     show_default=True,
     help="Names with commas, each as in sghash fit --model.",
 )
-@click.option("--bits", default="32,64,128,256", show_default=True, help="Code lengths.")
+@click.option(
+    "--bits",
+    metavar="N,N,...",
+    default="32,64,128,256",
+    show_default=True,
+    help="Code lengths; shorter ones are tried where they may be enough.",
+)
 @click.option(
     "--metric",
     type=click.Choice(["l2", "ip", "cosine"]),
@@ -51,6 +57,7 @@ from sghash.evaluation.runs import RunProgress
 @click.option(
     "--recall",
     type=click.FloatRange(0, 1),
+    metavar="SHARE",
     default=0.9,
     show_default=True,
     help="Recall10@100 wanted.",

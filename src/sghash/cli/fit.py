@@ -52,7 +52,11 @@ def command(
 
     VECTORS is a file, a folder of parts, a data set such as digits.base, or - for stdin.
     """
+    # Loaded here, so that --help stays quick.
+    from sghash.models.store import refuse_other
+
     refuse_existing(model_folder, overwrite)
+    refuse_other(model_folder)
     model = build(Choice(spec, n_bits, metric, options, seed), metric_of(vectors))
     if metric is not None and not hasattr(model, "metric"):
         raise InvalidInput(f"{type(model).__name__} takes no account of a metric: leave it out")

@@ -202,6 +202,8 @@ def _sentence(error: BaseException) -> str:
         for python, option in _OPTIONS.items():
             text = text.replace(python, option)
         return text
+    if isinstance(error, FileNotFoundError) and error.filename is not None:
+        return f"there is no file {error.filename}: check the path"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)

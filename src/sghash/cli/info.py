@@ -89,8 +89,10 @@ def _describe(what: str) -> dict[str, Any]:
     if path.is_dir():
         if (path / "manifest.json").is_file():
             return {"kind": "collection"} | sghash.Collection.open(path).stats()
-        if (path / "config.json").is_file() or not _has_vectors(path):
+        if (path / "config.json").is_file():
             return _model(path)
+        if not _has_vectors(path):
+            raise BadFile(f"{what} is neither a collection nor a model, and holds no vectors")
         return _vectors(what)
     with open(path, "rb") as stream:
         is_index = stream.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
@@ -176,5 +178,6 @@ def _flat(facts: dict[str, Any], prefix: str = "") -> list[tuple[str, str]]:
             for number, item in enumerate(value):
                 rows.append((prefix + name if number == 0 else "", item))
         else:
-            rows.append((prefix + name, str(value)))
+            text = f"{value:.1f}" if name == "bytes_per_row" else str(value)
+            rows.append((prefix + name, text))
     return rows

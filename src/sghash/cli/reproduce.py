@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sghash.cli.frame import examples, json_option, show
-from sghash.cli.inputs import path_type
+from sghash.cli.inputs import path_type, threads_option
 from sghash.errors import InvalidInput
 from sghash.experiments import EXPERIMENTS
 from sghash.experiments.experiment import Context
@@ -29,7 +29,10 @@ from sghash.experiments.reproduction import Result, make_context, reproduce, wri
     "--originals", is_flag=True, help="SIFT-1M, GIST-1M and WORD2VEC themselves: downloads 6 GB."
 )
 @click.option(
-    "--seeds", type=click.IntRange(1), help="Repetitions of SGH and ITQ: 5, or 2 if quick."
+    "--seeds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Repetitions of SGH and ITQ: 5, or 2 if quick.",
 )
 @click.option(
     "--out",
@@ -38,7 +41,7 @@ from sghash.experiments.reproduction import Result, make_context, reproduce, wri
     show_default=True,
     help="Folder of results.html, results.md, figures and rows.",
 )
-@click.option("--threads", type=int, help="Threads for searching; all cores if not given.")
+@threads_option
 @json_option
 def command(
     name: str,

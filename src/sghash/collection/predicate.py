@@ -39,7 +39,10 @@ def parse(text: str, kinds: Mapping[str, str]) -> ast.expr:
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
-        raise InvalidInput(f"cannot read the condition {text!r}: {error}") from error
+        reason = error.msg if isinstance(error, SyntaxError) else error
+        raise InvalidInput(
+            f"cannot read the condition {text!r} ({reason}): write it as in year >= 2000"
+        ) from error
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id not in kinds:
             known = ", ".join(sorted(kinds)) or "none"

@@ -113,7 +113,12 @@ def _fetched(name: str, file: RemoteFile, progress: ByteProgress | None) -> Path
 
 
 def _where_to_put(name: str, variant: Variant, reason: str) -> str:
-    listed = ", ".join(f"{file.name} from {file.url}" for file in variant.files)
+    addresses = {str(file.url).removesuffix(file.name) for file in variant.files}
+    if len(addresses) == 1 < len(variant.files):
+        # One address for all: a sentence that can be read.
+        listed = f"{', '.join(file.name for file in variant.files)} from {addresses.pop()}"
+    else:
+        listed = ", ".join(f"{file.name} from {file.url}" for file in variant.files)
     return f"{name} is not here {reason}: put {listed} into the folder that SGHASH_DATA names"
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.data.catalog import CATALOG
 from sghash.data.dataset import DataSet
-from sghash.data.loading import load_dataset
+from sghash.data.loading import BUILT_IN, find_files, load_dataset
 from sghash.data.sources import RowSource
 from sghash.errors import MissingData
 
@@ -145,6 +146,14 @@ class Material:
             for start in self.set.shown
         ]
         return [place for place in found if place is not None] or list(range(min(5, len(names))))
+
+
+def is_here(name: str) -> bool:
+    """Whether `load_set` would find the files of what `DEMO_SETS` calls `name`."""
+    return any(
+        known in BUILT_IN or any(find_files(known, v.files) for v in CATALOG[known].variants)
+        for known in DEMO_SETS[name].names
+    )
 
 
 def load_set(name: str) -> Material:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ from sghash.evaluation.truth import METRICS
 from sghash.validation import check_choice, check_vectors
 
 _STEP = 8
+# About as wide as the table.
+_TEXT_WIDTH = 96
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,12 @@ class Evaluation:
             f"({4 * first['width']} bytes as float32), {first['n_queries']} queries, "
             f"{first['metric']}."
         )
-        return "\n".join([*parts, about, definitions([*recalls, "queries_per_second"])])
+        meanings = definitions([*recalls, "queries_per_second"])
+        meanings = meanings.replace("queries_per_second:", "queries/s:")
+        if not markdown:
+            lines = [textwrap.wrap(line, _TEXT_WIDTH) for line in meanings.splitlines()]
+            meanings = "\n".join(line for wrapped in lines for line in wrapped)
+        return "\n".join([*parts, about, meanings])
 
     def _shortest_lines(self) -> list[str]:
         name, value = self.wanted
@@ -150,6 +158,10 @@ def evaluate(
     """
     data = _data_of(vectors, queries, metric, n_queries)
     n = data.base.shape[0]
+    if n < k:
+        raise InvalidInput(
+            f"{n} vectors are left to search, too few for {k} neighbours each: give more vectors"
+        )
     chosen = depths if depths is not None else [d for d in (10, 100, 1000) if d <= n] or [n]
     depth = min(wanted_depth, n)
     bench = Bench(data, k=k, depths=sorted({*chosen, depth}), threads=threads, cache=cache)
@@ -157,17 +169,26 @@ def evaluate(
     if not specs or not n_bits or not seeds:
         raise InvalidInput("give at least one model, one length and one seed")
 
-    def run(texts: Sequence[str], lengths: Sequence[int]) -> list[dict[str, Any]]:
+    def told_between(news: RunProgress) -> None:
+        if progress is not None:
+            why = ", to find the shortest" if news.following else ""
+            progress(news._replace(following=news.following + why))
+
+    def run(
+        texts: Sequence[str],
+        lengths: Sequence[int],
+        tell: Callable[[RunProgress], None] | None = told_between,
+    ) -> list[dict[str, Any]]:
         wanted = [
             Run(specs[text].model, length, seed, specs[text].options)
             for text in texts
             for length in lengths
             for seed in seeds
         ]
-        return run_all(wanted, bench, rows=rows, progress=progress)
+        return run_all(wanted, bench, rows=rows, progress=tell)
 
     name = f"recall{k}@{depth}"
-    found = run(list(specs), sorted(set(n_bits)))
+    found = run(list(specs), sorted(set(n_bits)), progress)
     shortest: dict[str, int | None] = {}
     for text in specs:
         shortest[text], more = _shorten(text, found, name, wanted_recall, run)

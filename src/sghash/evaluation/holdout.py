@@ -36,6 +36,11 @@ def hold_out(
 ) -> tuple[RowSource, NDArray[Any]]:
     """Split off `n_queries` rows, drawn by the seed: the source without them, and the queries."""
     n = vectors.shape[0]
+    if n < 2:
+        raise InvalidInput(
+            f"some vectors are set aside as queries, and there is only {n}: "
+            "give more vectors, or queries"
+        )
     if not 1 <= n_queries <= n // 2:
         raise InvalidInput(
             f"between 1 and {n // 2} of {n} vectors can be set aside as queries, not {n_queries}: "

@@ -210,11 +210,16 @@ _REMEDIES = {
 def refusals() -> Iterator[None]:
     """Turn what scikit-learn refuses into our errors: its sentence on one line, with a remedy."""
     try:
-        yield
+        # Infinite numbers are refused; that their sum is none needs no warning.
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
     except SghashError:
         raise
     except (ValueError, TypeError) as error:
         sentence = " ".join(str(error).split()).rstrip(".")
+        if "contains NaN" in sentence:
+            # What follows is advice about classifiers.
+            sentence = sentence.partition(". ")[0]
         remedy = next((text for word, text in _REMEDIES.items() if word in sentence), None)
         kind = InvalidDtype if isinstance(error, TypeError) else InvalidInput
         raise kind(f"{sentence}: {remedy}" if remedy else sentence) from error
@@ -237,7 +242,9 @@ def sample_rows(
     filled = 0
     for first, block in blocks_of(source, BLOCK_ROWS):
         last = int(np.searchsorted(chosen, first + len(block)))
-        sample[filled:last] = block[chosen[filled:last] - first]
+        # Numbers too large for float32 become infinite, and are refused as such.
+        with np.errstate(over="ignore"):
+            sample[filled:last] = block[chosen[filled:last] - first]
         filled = last
     return sample
 

@@ -64,8 +64,7 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
 
     if folder.exists() and not overwrite:
         raise InvalidInput(f"{folder} exists already: give another folder or overwrite=True")
-    if folder.exists() and not (folder / "config.json").is_file() and any(folder.iterdir()):
-        raise InvalidInput(f"{folder} holds something that is not a model: give another folder")
+    refuse_other(folder)
     tensors, scalars = learned_state(model)
     config = {
         "format": FORMAT,
@@ -97,6 +96,14 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
             raise
 
 
+def refuse_other(folder: Path) -> None:
+    """Refuse to replace what is not a model."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"{folder} is a file, a model is a folder: give another name")
+    if folder.exists() and not (folder / "config.json").is_file() and any(folder.iterdir()):
+        raise InvalidInput(f"{folder} holds something that is not a model: give another folder")
+
+
 def _swap_in(temporary: Path, folder: Path) -> None:
     if folder.exists():
         old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
@@ -118,6 +125,8 @@ def _swap_in(temporary: Path, folder: Path) -> None:
 def read_config(folder: Path) -> dict[str, Any]:
     """The checked `config.json` of a model folder."""
     path = folder / "config.json"
+    if not folder.exists():
+        raise BadFile(f"there is no model folder {folder}: check the path")
     if not path.is_file():
         raise BadFile(f"{folder} is not a model folder: it has no config.json")
     try:

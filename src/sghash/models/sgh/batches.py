@@ -159,12 +159,14 @@ def read_runs(source: VectorSource, runs: Ids, run_rows: int) -> tuple[Vectors, 
     blocks, rows = [], []
     for run in np.sort(runs):
         start, stop = int(run) * run_rows, min((int(run) + 1) * run_rows, n)
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             block = np.asarray(read_rows(source, start, stop)).astype(np.float32)
-        if not np.isfinite(block.sum(dtype=np.float64)):
+            total = block.sum(dtype=np.float64)
+        if not np.isfinite(total):
+            row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
             raise InvalidInput(
-                f"rows {start} to {stop - 1} of X contain NaN or infinite values (in float32): "
-                "clean or rescale them first"
+                f"row {row} of the vectors contains NaN or infinite values (in float32): "
+                "clean or rescale such rows first"
             )
         blocks.append(block)
         rows.append(np.arange(start, stop, dtype=np.int64))
