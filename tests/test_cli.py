@@ -296,3 +296,10 @@ def test_numbers_too_large_for_float32_bring_no_warning(run, folder):
         assert out.returncode == 1 and "Warning" not in out.stderr
     out = run("evaluate", "large.npy", "--queries", "large.npy", cwd=folder)
     assert out.returncode == 1 and "queries contain" in out.stderr
+
+
+def test_a_full_reproduction_without_any_data_is_refused_at_once(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("SGHASH_DATA", str(tmp_path))
+    code, out, error = run("reproduce", "--out", str(tmp_path / "out"))
+    assert code == 1 and not out and "add --quick" in error
+    assert not (tmp_path / "out").exists()

@@ -12,6 +12,7 @@ from sghash.errors import InvalidInput
 from sghash.experiments import EXPERIMENTS
 from sghash.experiments.experiment import Context
 from sghash.experiments.reproduction import Result, make_context, reproduce, write
+from sghash.experiments.sets import check_any_set
 
 
 @click.command(
@@ -61,6 +62,8 @@ def command(
         raise InvalidInput("--quick uses built-in data only: leave out --originals")
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file: name a folder for the results")
+    if name == "all" and not quick and not originals:
+        check_any_set()
     context = Context(
         out,
         quick=quick,

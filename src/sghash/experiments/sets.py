@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,6 +98,19 @@ def load(which: BenchSet) -> Loaded:
     queries = np.asarray(data.queries)[chosen].astype(np.float32)
     labels = None if data.base_labels is None else data.base_labels[: which.n_vectors]
     return Loaded(base, queries, which.metric, labels)
+
+
+def check_any_set() -> None:
+    """Refuse to start a full run where none of the sets is that nobody offers for download."""
+    wanted = [which.source for which in (SIFT, GIST, WORDS, TEXTS)]
+    for source in wanted:
+        with suppress(MissingData):
+            load_dataset(source)
+            return
+    raise MissingData(
+        f"none of {', '.join(wanted)} is here: set SGHASH_DATA to the folder that holds them, or "
+        "add --quick for small built-in data"
+    )
 
 
 def checksum(source: str, n_vectors: int, n_queries: int) -> str | None:
