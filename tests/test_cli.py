@@ -303,3 +303,11 @@ def test_a_full_reproduction_without_any_data_is_refused_at_once(run, monkeypatc
     code, out, error = run("reproduce", "--out", str(tmp_path / "out"))
     assert code == 1 and not out and "add --quick" in error
     assert not (tmp_path / "out").exists()
+
+
+def test_info_takes_the_key_that_it_asks_for(run, tmp_path):
+    path = tmp_path / "two.npz"
+    np.savez(path, a=np.zeros((3, 4), "float32"), b=np.zeros((5, 6), "float32"))
+    assert "key" in run("info", path).stderr
+    assert json.loads(run("info", path, "--key", "b", "--json").stdout)["n"] == 5
+    assert "name such a file" in run("info", "SGH", "--key", "b").stderr

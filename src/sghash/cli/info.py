@@ -13,10 +13,10 @@ import click
 
 import sghash
 from sghash.cli.frame import examples, json_option, printable, show
-from sghash.cli.inputs import data_part, dataset_names, open_rows, rows_type
+from sghash.cli.inputs import data_part, dataset_names, key_option, open_rows, rows_type
 from sghash.cli.streams import STDIO
 from sghash.data import READERS
-from sghash.errors import BadFile
+from sghash.errors import BadFile, InvalidInput
 from sghash.validation import available_cores
 
 EXTRAS = {
@@ -44,14 +44,17 @@ _INDEX_MAGIC = b"SGHINDEX"
     ),
 )
 @click.argument("what", required=False, type=rows_type)
+@key_option
 @json_option
-def command(what: str | None, as_json: bool) -> None:
+def command(what: str | None, key: str | None, as_json: bool) -> None:
     """Tell what WHAT is; without it, this installation.
 
     WHAT is the path of a collection, a model, an index or vectors, or - for vectors on stdin; or
     the name of a model (SGH) or of a data set (digits).
     """
-    facts = _installation() if what is None else _describe(what)
+    if key is not None and (what is None or not _holds_rows(what)):
+        raise InvalidInput("--key chooses among the arrays of a file of vectors: name such a file")
+    facts = _installation() if what is None else _describe(what, key)
     rows = _flat(facts)
     width = max(len(name) for name, _ in rows)
     text = "\n".join(f"{name:{width}}  {printable(value)}" for name, value in rows)
@@ -76,10 +79,14 @@ def _installation() -> dict[str, Any]:
     }
 
 
-def _describe(what: str) -> dict[str, Any]:
+def _holds_rows(what: str) -> bool:
+    return what == STDIO or (Path(what).is_file() and what.endswith(tuple(READERS)))
+
+
+def _describe(what: str, key: str | None) -> dict[str, Any]:
     path = Path(what)
     if what == STDIO or data_part(what) is not None:
-        return _vectors(what)
+        return _vectors(what, key)
     if not path.exists():
         if what in sghash.MODELS:
             return _model_class(what)
@@ -93,21 +100,21 @@ def _describe(what: str) -> dict[str, Any]:
             return _model(path)
         if not _has_vectors(path):
             raise BadFile(f"{what} is neither a collection nor a model, and holds no vectors")
-        return _vectors(what)
+        return _vectors(what, key)
     with open(path, "rb") as stream:
         is_index = stream.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
     if is_index or not path.name.endswith(tuple(READERS)):
         index = sghash.HammingIndex.load(path, mmap=True)
         return {"kind": "index", "n_bits": index.n_bits, "codes": len(index), "bytes": index.nbytes}
-    return _vectors(what)
+    return _vectors(what, key)
 
 
 def _has_vectors(folder: Path) -> bool:
     return any(entry.name.endswith(tuple(READERS)) for entry in folder.iterdir())
 
 
-def _vectors(what: str) -> dict[str, Any]:
-    rows = open_rows(what)
+def _vectors(what: str, key: str | None) -> dict[str, Any]:
+    rows = open_rows(what, key=key)
     n, width = rows.shape
     return {"kind": "vectors", "n": n, "dimensions": width, "dtype": str(rows.dtype)}
 

@@ -82,6 +82,11 @@ def open_rows(
     return source if start == 0 and stop is None else source.rows(start, stop)
 
 
+key_option: _Decorator = click.option(
+    "--key", help="Array, dataset or column, where a file holds several."
+)
+
+
 def rows_options(function: Any) -> Any:
     """`--key`, `--start` and `--stop`: which table of a file, and which of its rows."""
     row = click.IntRange(min=0)
@@ -89,9 +94,7 @@ def rows_options(function: Any) -> Any:
     function = click.option("--start", type=row, metavar="N", default=0, help="First row to take.")(
         function
     )
-    return click.option("--key", help="Array, dataset or column, where a file holds several.")(
-        function
-    )
+    return key_option(function)
 
 
 overwrite_option: _Decorator = click.option(
