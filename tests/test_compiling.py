@@ -39,6 +39,7 @@ def run(environment):
     )
 
 
+@pytest.mark.slow
 def test_avx2_gives_the_same_answers_and_says_that_it_compiles(tmp_path):
     out = run({"NUMBA_CPU_NAME": "haswell", "NUMBA_CACHE_DIR": str(tmp_path)})
     assert out.stdout.split() == ["lanes", "4"]

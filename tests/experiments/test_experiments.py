@@ -227,6 +227,7 @@ def test_options_stay_whole_and_legal():
     assert values_of("penalty", 1e-4, (0.5, 2)) == [5e-5, 2e-4]
 
 
+@pytest.mark.slow
 def test_no_method_of_the_modern_table_exceeds_its_bytes(tmp_path):
     context = Context(tmp_path, quick=True, seeds=1)
     which = QUICK_CLUSTERS._replace(metric="cosine")
@@ -298,17 +299,18 @@ def test_a_page_without_the_plots_extra_has_its_tables(tmp_path, monkeypatch):
     assert "A curve. The figure is left out: this needs matplotlib" in text
 
 
-def test_the_page_names_the_data_by_checksum(tmp_path):
+def test_the_page_names_the_data_by_checksum(tmp_path, monkeypatch):
+    monkeypatch.setenv("SGHASH_DATA", str(tmp_path))
     settings = [
         {"set": "digits", "source": "digits", "n_vectors": 1600, "n_queries": 150},
-        {"set": "elsewhere", "source": "sift1m", "n_vectors": 9, "n_queries": 9},
+        {"set": "elsewhere", "source": "sift-photos", "n_vectors": 9, "n_queries": 9},
     ]
     context = Context(tmp_path)
     rows = [context.measured("store", one, lambda: {"value": 1.0}) for one in settings]
     result = reproduction.Result(stub("here", 1), rows, Verdict("agrees", "So."), 0.0)
     text = reproduction.page_of([result], quick=False).markdown()
     assert f"| digits | digits | 1,600 | 150 | {digits().checksum[:16]} |" in text
-    assert "| sift1m | 9 | 9 | not here |" in text
+    assert "| sift-photos | 9 | 9 | not here |" in text
 
 
 @pytest.mark.slow

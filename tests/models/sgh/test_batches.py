@@ -126,5 +126,5 @@ def test_a_bad_row_of_a_source_is_named(rng: np.random.Generator) -> None:
     source = Source(100)
     source.bad_row = 42
     batches, _ = make_batches(source, batch_size=10, sampling="passes", held_out=0, rng=rng)
-    with pytest.raises(InvalidInput, match="rows 0 to 99 of X contain NaN"):
+    with pytest.raises(InvalidInput, match="row 42 of the vectors contains NaN"):
         batches.draw(PLAIN, rng)

@@ -89,6 +89,7 @@ def test_propositions_on_real_data(data_folder: Path) -> None:
         check_propositions(data["base"].astype(np.float32), 64)
 
 
+@pytest.mark.slow
 def test_reconstruction_beats_iterative_quantization() -> None:
     X = load_digits().data.astype(np.float32)
     itq = ITQ(n_bits=32, random_state=0).fit(X)

@@ -300,6 +300,7 @@ def test_progress_and_history(clusters: np.ndarray) -> None:
     assert lengths.history_["description_length"][-1] == pytest.approx(final, rel=0.05)
 
 
+@pytest.mark.slow
 def test_early_stopping(clusters: np.ndarray) -> None:
     model = quick(n_steps=5000, report_every=50, patience=3, kl_weight=0.1).fit(clusters)
     assert model.steps_done_ < 5000
