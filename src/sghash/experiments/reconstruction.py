@@ -54,7 +54,7 @@ def run(context: Context) -> list[Row]:
 
 
 def verdict(rows: Sequence[Row]) -> Verdict:
-    """Is the final error on unseen vectors below that of ITQ in every cell?"""
+    """Is the final error on unseen vectors below that of ITQ, as the paper decodes it?"""
     last = max(row["settings"].get("n_iterations", 0) for row in check_rows(rows))
     final = [row for row in rows if row["settings"].get("n_iterations", last) == last]
     found = estimates(final, "reconstruction_error", ("set", "n_bits", "model"))
@@ -70,7 +70,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
             told.append(
                 f"{model} against {rival}: {stand}, error {geometric_mean(ratios):.2f} times ITQ's"
             )
-            if model == PAPER:
+            if model == PAPER and rival == OWN:
                 outcomes.append(outcome_of(stand))
     told.append(_soon(rows, last))
     return Verdict(worst_of(outcomes), "Squared error on the queries. " + "; ".join(told) + ".")
@@ -102,8 +102,8 @@ def _soon(rows: Sequence[Row], last: int) -> str:
         return f"{PAPER} never falls below {OWN}, on training vectors"
     return (
         f"on training vectors {PAPER} falls below the end of {OWN} in {len(shares)} of "
-        f"{len(curves.keys() & ends.keys())} cells, having seen {100 * min(shares):.0f} to "
-        f"{100 * max(shares):.0f} % as many vectors as its {last} iterations"
+        f"{len(curves.keys() & ends.keys())} cells, having seen {100 * min(shares):.1f} to "
+        f"{100 * max(shares):.1f} % as many vectors as its {last} iterations"
     )
 
 
@@ -214,7 +214,7 @@ EXPERIMENT = Experiment(
     setup=f"{STAND_INS} SGH over 5 seeds, ITQ over 2, stopped after 1 to 50 iterations, each of "
     "which sees all vectors. ITQ is decoded twice: by its own rotation with the best single scale "
     "(kinder than the paper's unit scale), and by the least-squares map, the best any method with "
-    "these codes could do.",
+    "these codes could do. The verdict is by ITQ's own decoder, which the paper speaks of.",
     notes="What may explain a difference: with its best linear decoder ITQ has the same kind of "
     "model as SGH and starts from principal axes, where the paper's training starts at "
     "random and has only its 5,000 steps. ITQ's own loss assumes a unit scale that vectors "
