@@ -155,3 +155,13 @@ def test_recall_is_that_of_faiss_on_sift(data_folder):
         for engine in ("numpy", "faiss")
     }
     assert means["numpy"] > 0.99 * means["faiss"]
+
+
+def test_vectors_far_from_zero_lose_no_more_than_vectors_around_it(rng):
+    near = rng.standard_normal((2000, 8)).astype(np.float32)
+    errors = []
+    for offset in (0, 10_000):
+        vectors = near + np.float32(offset)
+        model = sghash.ProductQuantizer(n_parts=4, n_centroids=16, random_state=0).fit(vectors)
+        errors.append(np.square(model.decode(model.encode(vectors)) - vectors).sum(axis=1).mean())
+    assert errors[1] < 1.1 * errors[0]

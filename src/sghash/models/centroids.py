@@ -11,9 +11,22 @@ from numpy.typing import NDArray
 from sghash.models.blockwise import sum_over_blocks
 from sghash.validation import Vectors
 
+# Centroids this many times as far from zero as from each other are looked at from amid them: of the
+# difference of large squares float32 leaves too little.
+FAR = 100.0
+
+
+def amid(centroids: Vectors) -> Vectors | None:
+    """The point from which to measure centroids (k, d), or None where zero will do."""
+    mean = centroids.mean(axis=0, dtype=np.float64)
+    spread = np.square(centroids - mean).sum(axis=1).mean()
+    return mean.astype(np.float32) if mean @ mean > FAR**2 * spread else None
+
 
 def squared_distances(rows: Vectors, centroids: Vectors) -> Vectors:
     """Squared Euclidean distances (n, k) between rows (n, d) and centroids (k, d)."""
+    if (origin := amid(centroids)) is not None:
+        rows, centroids = rows - origin, centroids - origin
     squared = -2 * (rows @ centroids.T)
     squared += np.einsum("ij,ij->i", rows, rows)[:, None]
     squared += np.einsum("ij,ij->i", centroids, centroids)
@@ -22,6 +35,8 @@ def squared_distances(rows: Vectors, centroids: Vectors) -> Vectors:
 
 def nearest(rows: Vectors, centroids: Vectors) -> NDArray[np.intp]:
     """Number (n,) of the nearest centroid of each row; the lower one of equals."""
+    if (origin := amid(centroids)) is not None:
+        rows, centroids = rows - origin, centroids - origin
     scores = rows @ (-2 * centroids.T)
     scores += np.einsum("ij,ij->i", centroids, centroids)
     return scores.argmin(axis=1)
@@ -39,11 +54,16 @@ def assign(rows: Vectors, centroids: Vectors) -> Clusters:
     """Give every row (n, d) to the nearest of the centroids (k, d)."""
     from sghash.kernels.clusters import add_to_clusters
 
+    origin = amid(centroids)
+    if origin is not None:
+        centroids = centroids - origin
     squares = np.einsum("ij,ij->i", centroids, centroids)
     doubled = -2 * centroids.T
 
     def of_block(block: Vectors) -> tuple[NDArray[np.float64], ...]:
         sizes, sums = np.zeros(len(centroids)), np.zeros(centroids.shape)
+        if origin is not None:
+            block = block - origin
         scores = block @ doubled
         scores += squares
         lowest = add_to_clusters(scores, block, sizes, sums)
@@ -51,6 +71,8 @@ def assign(rows: Vectors, centroids: Vectors) -> Clusters:
         return sizes, sums, np.array([error])
 
     sizes, sums, error = sum_over_blocks(of_block, np.ascontiguousarray(rows))
+    if origin is not None:
+        sums += sizes[:, None] * origin
     return Clusters(sizes, sums, max(0.0, float(error[0])) / len(rows))
 
 
