@@ -238,3 +238,10 @@ def _texts(figure, kind):
         texts += [text for text in axes.findobj(kind) if text not in ticks]
     texts += [*figure.texts, *(text for legend in figure.legends for text in legend.get_texts())]
     return [text for text in texts if text.get_visible() and text.get_text().strip()]
+
+
+def test_ticks_beyond_a_million_keep_their_factor():
+    figure = plots.lines([("SGH", [1, 2], [1.1e6, 1.7e6])], x_label="x", y_label="y", y_scale="log")
+    figure.canvas.draw()
+    labels = [text.get_text() for text in figure.axes[0].get_yticklabels() if text.get_text()]
+    assert len(labels) > 2 and len(set(labels)) == len(labels)

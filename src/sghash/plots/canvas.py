@@ -90,10 +90,14 @@ def set_axis(
 
 
 def _plain(value: float) -> str:
-    """0.01, 5, 20,000; powers of ten beyond that."""
+    """0.01, 5, 20,000; beyond that powers of ten, with a factor where there is one."""
     if 1e-3 <= value < 1e6:
         return f"{value:,g}" if value < 1e5 else f"{value:,.0f}"
-    return rf"$10^{{{round(math.log10(value))}}}$" if value > 0 else f"{value:g}"
+    if value <= 0:
+        return f"{value:g}"
+    power = math.floor(math.log10(value) + 1e-9)
+    factor = f"{value / 10.0**power:.3g}"
+    return rf"$10^{{{power}}}$" if factor == "1" else rf"${factor}\cdot10^{{{power}}}$"
 
 
 def place_legend(figure: Any, axes: Any) -> None:
