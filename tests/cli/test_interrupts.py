@@ -100,6 +100,7 @@ def test_while_encoding(place, number, expected, target):
     assert (place / "old.npy").read_bytes() == b"what was there before"
 
 
+@pytest.mark.slow
 def test_while_adding_whole_blocks_stay_and_the_rest_can_follow(place):
     model = sghash.LSH(n_bits=2048, random_state=0).fit(np.eye(WIDTH, dtype=np.float32))
     sghash.Collection.create(place / "shelf", model).close()

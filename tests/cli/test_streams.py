@@ -117,6 +117,7 @@ def test_a_line_of_numbers_is_read_as_it_was_written(values):
         assert numbers_of(text, 1) == values
 
 
+@pytest.mark.slow
 def test_pipes_between_processes(folder, vectors):
     sghash_ = f"{sys.executable} -m sghash"
     line = f"{sghash_} encode model - - < vectors.npy | {sghash_} decode model - - > r.npy"

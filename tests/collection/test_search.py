@@ -96,6 +96,7 @@ def test_a_shortlist_is_the_nearest_by_hamming_and_ties(tmp_path, model, vectors
         np.testing.assert_allclose(found.distances[i], scores[i, best], atol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_decoder_lifts_recall_on_fresh_queries(tmp_path, rng):
     """Recall10@10 over Hamming alone, SGH on data with structure."""
     base = rng.standard_normal((3000, 6)) @ rng.standard_normal((6, 24))
