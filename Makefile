@@ -63,7 +63,7 @@ format: $(VENV)/.dev ## rewrite the code in the project's format
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-figures: $(VENV)/.dev ## the paper's claims again, to docs/results.html and .md (real data, up to 90 minutes; resumes)
+figures: $(VENV)/.dev ## the paper's claims again, to docs/results.html and .md (hours with real data; resumes, and draws the rows that are there)
 	$(RUN) -m sghash reproduce all --out docs
 
 docs: $(VENV)/.dev ## all pages and the API reference as a static site, in site/

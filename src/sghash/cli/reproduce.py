@@ -62,8 +62,9 @@ def command(
         raise InvalidInput("--quick uses built-in data only: leave out --originals")
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file: name a folder for the results")
-    if name == "all" and not quick and not originals:
-        check_any_set()
+    folder = out / "results" / "rows"
+    if name == "all" and not (quick or originals or folder.exists()):
+        check_any_set()  # rows that are there can be drawn without the data
     context = Context(
         out,
         quick=quick,

@@ -17,7 +17,6 @@ from sghash.collection.choice import allowed_rows, ids_of, live_ids
 from sghash.collection.columns import Column, columns_of
 from sghash.collection.decoding import Decoder, decoder_of
 from sghash.collection.incoming import append_vectors, new_rows
-from sghash.collection.manifest import read_manifest
 from sghash.collection.models import (
     encode_queries,
     first_manifest,
@@ -88,7 +87,6 @@ class Collection:
         codes were made with; without it the model stored in the collection is used.
         """
         folder = Path(path)
-        read_manifest(folder)  # what is no collection is left as it is, without a lock file
         collection = cls(folder, writer=Writer(folder) if writable else None)
         if model is not None:
             try:

@@ -19,7 +19,13 @@ from numpy.typing import NDArray
 
 from sghash.collection.disk import WriterLock, remove
 from sghash.collection.log import LogWriter, create_log
-from sghash.collection.manifest import NAME, Manifest, SegmentEntry, write_manifest
+from sghash.collection.manifest import (
+    NAME,
+    Manifest,
+    SegmentEntry,
+    read_manifest,
+    write_manifest,
+)
 from sghash.collection.models import model_files
 from sghash.collection.rows import Rows, describe_rows, rows_to_arrays
 from sghash.collection.sections import pack_sections
@@ -44,6 +50,7 @@ class Writer:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._number = 0
+        read_manifest(folder)  # no lock file is left in a folder that is no collection
         self._lock = WriterLock(folder / LOCK)
         try:
             self._log: LogWriter | None = None
