@@ -30,7 +30,7 @@ from sghash.experiments.hashing import (
     reconstructing,
     spec_for,
 )
-from sghash.experiments.inner_product import asymmetric
+from sghash.experiments.inner_product import TABLES, asymmetric, measure_tables
 from sghash.experiments.pictures import series_of
 from sghash.experiments.sets import QUICK_CLUSTERS, TEXTS, BenchSet, load
 from sghash.kernels import exact_neighbors
@@ -44,7 +44,7 @@ WIDTH, QUICK_WIDTH = 384, 32
 #: What RaBitQ stores beside the bits of a code.
 FACTOR_BYTES = 8
 VALUES = ("recall10@10", "recall10@100")
-SGH, NEAR, DEEP, TABLES = "SGH", "SGH(neighbors=10)", "DeepSGH", "GenerativeQuantizer"
+SGH, NEAR, DEEP = "SGH", "SGH(neighbors=10)", "DeepSGH"
 MEAN, TURNED = "SignHashing(threshold='mean')", "SignHashing(threshold='mean', rotate=True)"
 # Beyond this many bytes there is one seed only.
 MANY_BYTES = 32
@@ -78,7 +78,7 @@ def methods(context: Context) -> dict[str, Method]:
         SGH: _hamming(SGH),
         asymmetric(SGH): _asymmetric(reconstructing()),
         NEAR: _hamming(NEAR, up_to(NEAR)),
-        TABLES: Method("", _generative_quantizer, up_to(TABLES), False),
+        TABLES: Method("", measure_tables, up_to(TABLES), False),
         "ProductQuantizer": Method("", _quantizer(rotate=False), None, False),
         "OPQ": Method("", _quantizer(rotate=True), up_to("OPQ"), False),
         "RaBitQ": Method("", _rabitq, tuple(s for s in every if s > FACTOR_BYTES), False),
@@ -220,22 +220,6 @@ def _quantizer(*, rotate: bool) -> Callable[[Context, BenchSet, int, int], Value
         return {"train_seconds": seconds, **recalls(which, found.ids, neighbors=(10,))}
 
     return measure
-
-
-def _generative_quantizer(context: Context, which: BenchSet, size: int, seed: int) -> Values:
-    """A table of vectors per byte; the last byte is the length of what a code stands for."""
-    data = load(which)
-    start = time.perf_counter()
-    model = model_class(TABLES)(n_bytes=size, metric=which.metric, random_state=seed)
-    codes = model.fit(data.base).encode(data.base)
-    seconds = time.perf_counter() - start
-    tables = model.distance_tables(data.queries)
-    found = table_neighbors(codes, tables, min(DEPTHS[-1], len(codes)), threads=context.threads)
-    return {
-        "train_seconds": seconds,
-        "stored_bytes": float(codes.shape[1]),
-        **recalls(which, found.ids, neighbors=(10,)),
-    }
 
 
 def _rabitq(context: Context, which: BenchSet, size: int, seed: int) -> Values:

@@ -23,7 +23,7 @@ from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
 from sghash.models.blockwise import map_over_blocks
 from sghash.models.sgh.estimator import SGH
 from sghash.models.sgh.scaling import unit_rows
-from sghash.validation import Codes, Vectors, check_choice, check_vectors
+from sghash.validation import Codes, Vectors, check_choice, check_count, check_vectors
 
 #: Rows that are trained on.
 MAX_ROWS = 65_536
@@ -99,9 +99,7 @@ class GenerativeQuantizer(VectorModel):
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_choice(self.metric, METRICS, name="metric")
         for name in ("n_bytes", "n_rounds", "n_sweeps"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-                raise InvalidInput(f"{name} must be a whole number of at least 1, got {value!r}")
+            check_count(getattr(self, name), name=name)
         if not 2 <= self.n_bytes <= MAX_BYTES:
             raise InvalidInput(f"n_bytes must lie between 2 and {MAX_BYTES}, got {self.n_bytes}")
         rng = np.random.default_rng(self.random_state)
