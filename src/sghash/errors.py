@@ -51,3 +51,7 @@ class Diverged(SghashError, ArithmeticError):
 
 class StorageError(SghashError, OSError):
     """The disk refused: it is full, read-only or locked by another writer."""
+
+    def __str__(self) -> str:
+        # The number is for programs (`error.errno`); people get the sentence alone.
+        return str(self.strerror) if self.strerror else super().__str__()

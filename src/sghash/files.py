@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from sghash.errors import StorageError
+from sghash.errors import SghashError, StorageError
 
 _REASONS = {
     errno.ENOENT: "its folder is not there: make it first, or choose another",
@@ -20,20 +20,23 @@ _REASONS = {
     errno.EDQUOT: "the disk quota is used up: free some space and try again",
     errno.EROFS: "the file system is read-only: choose another folder",
     errno.EACCES: "permission is denied: choose another folder or change its permissions",
+    errno.EMFILE: "too many files are open: close some, or raise the limit (ulimit -n)",
+    errno.ENFILE: "too many files are open on this machine: close some",
+    errno.EIO: "the disk reports an error: check it, and restore from a copy if it goes on",
     errno.EPERM: "permission is denied: choose another folder or change its permissions",
 }
 
 
 @contextmanager
-def storage_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn an OSError met while writing `path` into one sentence with the remedy."""
+def storage_errors(path: str | os.PathLike[str], *, doing: str = "write") -> Iterator[None]:
+    """Turn an OSError met while writing (or `doing` something else to) `path` into one sentence."""
     try:
         yield
-    except StorageError:
+    except SghashError:
         raise
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
-        raise StorageError(error.errno, f"cannot write {os.fspath(path)}: {reason}") from error
+        raise StorageError(error.errno, f"cannot {doing} {os.fspath(path)}: {reason}") from error
 
 
 def sync_folder(folder: Path) -> None:

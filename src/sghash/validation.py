@@ -18,6 +18,8 @@ Vectors: TypeAlias = NDArray[np.float32]
 Ids: TypeAlias = NDArray[np.int64]
 
 MAX_BITS = 4096
+# The largest id: one number above it is still a number, the next one never used.
+MAX_ID = 2**63 - 2
 
 
 def check_n_bits(n_bits: Any) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,22 +14,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from sghash.blocks import VectorSource
 from sghash.collection import search as stages, verification
+from sghash.collection.backup import back_up
 from sghash.collection.choice import allowed_rows, ids_of, live_ids
 from sghash.collection.columns import Column, columns_of
-from sghash.collection.decoding import Decoder, decoder_of
+from sghash.collection.creation import create_folder
 from sghash.collection.incoming import append_vectors, new_rows
-from sghash.collection.models import (
-    encode_queries,
-    first_manifest,
-    load_checked,
-    place_new_model,
-)
+from sghash.collection.loading import load_state
+from sghash.collection.models import encode_queries, first_manifest, place_new_model
+from sghash.collection.moment import ModelHolder, Moment
 from sghash.collection.ranges import hamming_within, pairs_within
 from sghash.collection.records import Records, read_records
-from sghash.collection.segments import Progress, View
+from sghash.collection.segments import Progress
 from sghash.collection.stages import plan_stages
-from sghash.collection.state import State, load_state
-from sghash.collection.writer import Writer, create_folder
+from sghash.collection.state import State
+from sghash.collection.writer import Writer
 from sghash.errors import InvalidInput, StorageError
 from sghash.neighbors import Neighbors, RangeNeighbors
 from sghash.validation import (
@@ -51,11 +50,20 @@ class Collection:
     a reader sees the collection as it was when it opened it or last called `refresh`.
     """
 
-    def __init__(self, folder: Path, *, writer: Writer | None, model: Any = None) -> None:
-        self._folder, self._writer, self._model = folder, writer, model
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        writer: Writer | None = None,
+        model: Any = None,
+        in_memory: bool = False,
+    ) -> None:
+        self._folder, self._writer, self._in_memory = folder, writer, in_memory
+        # Held while the collection changes; a search takes the moment as it is, and needs none.
         self._guard = threading.RLock()
-        self._read = load_state(folder) if writer is None else writer.state
-        self._decoder: Decoder | None = None
+        state = load_state(folder, in_memory=in_memory) if writer is None else writer.state
+        self._moment = Moment(state, ModelHolder(folder, state.manifest, model))
+        _opened.add(self)
 
     @classmethod
     def create(
@@ -72,38 +80,48 @@ class Collection:
         distances and `reencode`. `metric` ("l2", "ip" or "cosine") is what `rerank` scores; None
         is the model's own, or "l2" if it has none.
         """
-        folder = Path(path)
+        folder = Path(path).resolve()
         manifest = first_manifest(model, keep_vectors=keep_vectors, metric=metric)
-        create_folder(folder, manifest, model)
-        return cls(folder, writer=Writer(folder), model=model)
+        lock = create_folder(folder, manifest, model)
+        return cls(folder, writer=Writer(folder, lock=lock), model=model)
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], *, writable: bool = False, model: Any = None
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        writable: bool = False,
+        model: Any = None,
+        in_memory: bool = False,
     ) -> Self:
         """Open a collection; nothing is read yet but what is needed to find the rest.
 
         Only one process may open it with `writable`. A `model` given here must be the one the
         codes were made with; without it the model stored in the collection is used.
+
+        Rows stay in their files, mapped into memory: should another program cut such a file short
+        meanwhile, the system ends this process (SIGBUS). With `in_memory` all rows are read, and
+        their checksums tested, so that nothing done to the files later can matter.
         """
-        folder = Path(path)
-        collection = cls(folder, writer=Writer(folder) if writable else None)
+        folder = Path(path).resolve()
+        writer = Writer(folder, in_memory=in_memory) if writable else None
+        collection = cls(folder, writer=writer, in_memory=in_memory)
         if model is not None:
             try:
                 collection.check_fingerprint(model.fingerprint_)
             except BaseException:
                 collection.close()
                 raise
-            collection._model = model
+            state = collection._moment.state
+            collection._moment = Moment(state, ModelHolder(folder, state.manifest, model))
         return collection
 
     def close(self) -> None:
         """Give up the right to write; a closed writer can still read."""
         with self._guard:
-            if self._writer is not None:
-                self._read = self._writer.state
-                self._writer.close()
-                self._writer = None
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                writer.close()
 
     def __enter__(self) -> Self:
         return self
@@ -112,14 +130,13 @@ class Collection:
         self.close()
 
     def __len__(self) -> int:
-        with self._guard:
-            return len(self._state)
+        return len(self._moment.state)
 
     def __contains__(self, id_: object) -> bool:
-        with self._guard:
-            if isinstance(id_, str):
-                return bool(self._state.find_keys([id_])[0] >= 0)
-            return bool(self._state.find(check_ids(np.asarray([id_]))).segments[0] >= 0)
+        state = self._moment.state
+        if isinstance(id_, str):
+            return bool(state.find_keys([id_])[0] >= 0)
+        return bool(state.find(check_ids(np.asarray([id_]))).segments[0] >= 0)
 
     def __repr__(self) -> str:
         return f"Collection({str(self._folder)!r}) with {len(self)} codes of {self.n_bits} bits"
@@ -127,47 +144,39 @@ class Collection:
     @property
     def n_bits(self) -> int:
         """Length of the codes."""
-        return self._state.manifest.n_bits
+        return self._moment.state.manifest.n_bits
 
     @property
     def metric(self) -> str:
         """What `rerank` scores: "l2", "ip" or "cosine"."""
-        return self._state.manifest.metric
+        return self._moment.state.manifest.metric
 
     @property
     def fingerprint(self) -> str:
         """Fingerprint of the model that made the codes."""
-        return self._state.manifest.fingerprint
+        return self._moment.state.manifest.fingerprint
 
     @property
     def ids(self) -> Ids:
         """All ids, rising; a boolean `where` is aligned with them."""
-        return live_ids(self._snapshot()[1])
+        return live_ids(self._moment.state.views)
 
     @property
     def model(self) -> Any:
         """The model that made the codes; read from the folder, and checked, when first needed."""
-        if self._model is None:
-            self._model = load_checked(self._folder, self._state.manifest)
-        return self._model
+        return self._moment.holder.model
 
     def refresh(self) -> int:
         """See what other processes have done since; returns the number of rows."""
         with self._guard:
             if self._writer is None:
-                before = self._read.manifest.fingerprint
-                self._read = load_state(self._folder, self._read)
-                if self._read.manifest.fingerprint != before:
-                    self._model = self._decoder = None
-            return len(self._state)
+                state = load_state(self._folder, self._moment.state, in_memory=self._in_memory)
+                self._see(state)
+            return len(self)
 
     def check_fingerprint(self, fingerprint: str) -> None:
         """Refuse codes of another model than the one the collection was made with."""
-        if fingerprint != self.fingerprint:
-            raise InvalidInput(
-                f"the collection holds codes of the model {self.fingerprint[:12]}, these come from "
-                f"{fingerprint[:12]}: encode with the collection's own model"
-            )
+        _check_fingerprint(self._moment.state, fingerprint)
 
     def add(
         self,
@@ -196,11 +205,13 @@ class Collection:
         fingerprint: str,
     ) -> Ids:
         """Add codes made elsewhere by the model of this `fingerprint`, which must be the same."""
-        self.check_fingerprint(fingerprint)
-        if self._state.manifest.keep_vectors is not None:
+        state = self._moment.state
+        _check_fingerprint(state, fingerprint)
+        if state.manifest.keep_vectors is not None:
             raise InvalidInput("this collection keeps vectors: add the vectors, not their codes")
-        array = check_codes(codes, self.n_bits)
-        return self._append(None, array, ids, columns_of(metadata, len(array)), replacing=False)
+        array = check_codes(codes, state.manifest.n_bits)
+        columns = columns_of(metadata, len(array))
+        return self._append(None, array, fingerprint, ids, columns, replacing=False)
 
     def upsert(
         self,
@@ -220,9 +231,9 @@ class Collection:
         """Delete rows by id or key, durably; all other ids stay as they are."""
         with self._guard:
             writer = self._writable()
-            chosen = np.unique(ids_of(ids, writer.state))
+            chosen = np.unique(ids_of(ids, writer.ready()))
             if len(chosen):
-                writer.delete(chosen)
+                self._change(lambda: writer.delete(chosen))
 
     def search(
         self,
@@ -244,18 +255,19 @@ class Collection:
         one), and how many of these the decoder. `where` is a boolean mask over `ids`, a
         list of ids or keys, or a condition on metadata such as `"year >= 2000 and lang == 'de'"`.
         """
-        plan = plan_stages(rerank, check_k(k), shortlist, self._state.manifest)
-        array = check_vectors(queries, width=self._state.manifest.width, name="queries")
-        state, views = self._snapshot()
+        state, holder = self._moment
+        manifest = state.manifest
+        plan = plan_stages(rerank, check_k(k), shortlist, manifest)
+        array = check_vectors(queries, width=manifest.width, name="queries")
         return stages.run_stages(
             plan,
-            views,
-            allowed_rows(where, state, views),
+            state.views,
+            allowed_rows(where, state, state.views),
             array,
-            encode_queries(self.model, array),
-            decoder=self._linear_decoder() if plan.needs_decoder else None,
-            metric=self.metric,
-            n_bits=self.n_bits,
+            encode_queries(holder.model, array),
+            decoder=holder.decoder if plan.needs_decoder else None,
+            metric=manifest.metric,
+            n_bits=manifest.n_bits,
             threads=check_threads(threads),
         )
 
@@ -269,14 +281,15 @@ class Collection:
         threads: int | None = None,
     ) -> Neighbors:
         """Like `search` without reranking, for codes made by the model of this `fingerprint`."""
-        self.check_fingerprint(fingerprint)
-        state, views = self._snapshot()
+        state = self._moment.state
+        _check_fingerprint(state, fingerprint)
+        n_bits = state.manifest.n_bits
         found = stages.hamming_candidates(
-            views,
-            allowed_rows(where, state, views),
-            check_codes(query_codes, self.n_bits, name="query_codes"),
+            state.views,
+            allowed_rows(where, state, state.views),
+            check_codes(query_codes, n_bits, name="query_codes"),
             check_k(k),
-            n_bits=self.n_bits,
+            n_bits=n_bits,
             threads=check_threads(threads),
         )
         return stages.answer(found, k)
@@ -290,22 +303,21 @@ class Collection:
         threads: int | None = None,
     ) -> RangeNeighbors:
         """Return all rows whose code differs from the query's in at most `radius` bits."""
-        array = check_vectors(queries, width=self._state.manifest.width, name="queries")
-        state, views = self._snapshot()
+        state, holder = self._moment
+        array = check_vectors(queries, width=state.manifest.width, name="queries")
         return hamming_within(
-            views,
-            allowed_rows(where, state, views),
-            encode_queries(self.model, array),
+            state.views,
+            allowed_rows(where, state, state.views),
+            encode_queries(holder.model, array),
             check_radius(radius),
-            n_bits=self.n_bits,
+            n_bits=state.manifest.n_bits,
             threads=check_threads(threads),
         )
 
     def get(self, ids: ArrayLike | Sequence[str]) -> Records:
         """Return what is stored under these ids or keys, in the order given."""
-        with self._guard:
-            state = self._state
-            return read_records(state, ids_of(ids, state), self.model)
+        state, holder = self._moment
+        return read_records(state, ids_of(ids, state), holder.model)
 
     def compact(self, *, progress: Progress | None = None) -> None:
         """Bring all rows into one segment and drop what was deleted.
@@ -313,17 +325,32 @@ class Collection:
         `progress` receives (rows done, rows in all).
         """
         with self._guard:
-            self._writable().compact(progress=progress)
+            writer = self._writable()
+            self._change(lambda: writer.compact(progress=progress))
 
     def reencode(self, new_model: Any, *, progress: Progress | None = None) -> None:
         """Replace the model, and all codes by those it makes of the kept vectors."""
+
+        def encode(block: NDArray[Any]) -> Codes:
+            codes: Codes = new_model.encode(block.astype(np.float32))
+            return codes
+
         with self._guard:
             writer = self._writable()
-            changes = place_new_model(self._folder, writer.state.manifest, new_model)
-            writer.reencode(
-                changes, lambda block: new_model.encode(block.astype(np.float32)), progress=progress
-            )
-            self._model, self._decoder = new_model, None
+            changes = place_new_model(self._folder, writer.ready().manifest, new_model)
+            self._change(lambda: writer.reencode(changes, encode, progress=progress), new_model)
+
+    def backup(
+        self, path: str | os.PathLike[str], *, progress: Progress | None = None
+    ) -> verification.Summary:
+        """Copy the collection as it is at this moment to another folder, and verify the copy.
+
+        Adding, deleting and searching may go on meanwhile, here and in other processes. A call
+        that was interrupted is repeated with the same `path`, and goes on where it was; so is one
+        that shall bring an earlier copy up to date. A copy opens like any collection. `progress`
+        receives (rows done, rows in all).
+        """
+        return back_up(self._folder, self._moment, Path(path).resolve(), progress=progress)
 
     def similarity_join(
         self, radius: int, *, threads: int | None = None, progress: Progress | None = None
@@ -332,10 +359,11 @@ class Collection:
 
         One row per pair, (n_pairs, 3) int64: the smaller id, the larger id, the distance; by ids.
         """
+        state = self._moment.state
         return pairs_within(
-            self._snapshot()[1],
+            state.views,
             check_radius(radius),
-            n_bits=self.n_bits,
+            n_bits=state.manifest.n_bits,
             threads=check_threads(threads),
             progress=progress,
         )
@@ -349,41 +377,48 @@ class Collection:
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes: rows, deleted rows, segments, bytes on disk and per row."""
-        with self._guard:
-            return verification.stats(self._folder, self._state)
-
-    @property
-    def _state(self) -> State:
-        return self._read if self._writer is None else self._writer.state
+        return verification.stats(self._moment.state)
 
     def _writable(self) -> Writer:
         if self._writer is None:
             raise StorageError("the collection is open for reading: open it with writable=True")
         return self._writer
 
-    def _snapshot(self) -> tuple[State, list[View]]:
-        with self._guard:
-            return self._state, self._state.views()
+    def _see(self, state: State, model: Any = None) -> None:
+        """Let searches that begin from now on see another state: one assignment, whole or not."""
+        self._moment = self._moment.following(self._folder, state, model)
 
-    def _linear_decoder(self) -> Decoder:
-        if self._decoder is None:
-            self._decoder = decoder_of(self.model, self.metric)
-        return self._decoder
+    def _change(self, change: Callable[[], None], new_model: Any = None) -> None:
+        """Make a change, and see what the writer then knows, also if the change failed."""
+        writer = self._writable()
+        try:
+            change()
+        finally:
+            state = writer.state
+            # A model that did not come to the disk must not be taken for the one that is there.
+            fits = new_model is not None and new_model.fingerprint_ == state.manifest.fingerprint
+            self._see(state, new_model if fits else None)
 
     def _append_vectors(
         self, vectors: Any, ids: Any, metadata: Any, *, replacing: bool, progress: Progress | None
     ) -> Ids:
         def append(array: Vectors, own: Any, columns: Mapping[str, Column]) -> Ids:
-            return self._append(array, self.model.encode(array), own, columns, replacing=replacing)
+            state, holder = self._moment
+            codes = holder.model.encode(array)
+            made_by = state.manifest.fingerprint
+            return self._append(array, codes, made_by, own, columns, replacing=replacing)
 
+        self._writable()
         return append_vectors(
-            append, self._state, vectors, ids, metadata, replacing=replacing, progress=progress
-        )
+            append, self._moment.state, vectors, ids, metadata, replacing=replacing,
+            progress=progress,
+        )  # fmt: skip
 
     def _append(
         self,
         vectors: Vectors | None,
         codes: Codes,
+        made_by: str,
         ids: Any,
         columns: Mapping[str, Column],
         *,
@@ -391,9 +426,38 @@ class Collection:
     ) -> Ids:
         with self._guard:
             writer = self._writable()
-            numbers, rows = new_rows(
-                writer.state, vectors, codes, ids, columns, replacing=replacing
-            )
+            # Ids come from here: memory may not know what an interrupted change has left.
+            state = writer.ready()
+            if made_by != state.manifest.fingerprint:
+                # Another thread has replaced the model since the codes were made.
+                self._see(state)
+                if vectors is None:
+                    _check_fingerprint(state, made_by)
+                codes = self.model.encode(vectors)
+            numbers, rows = new_rows(state, vectors, codes, ids, columns, replacing=replacing)
             if len(rows):
-                writer.append(rows, replacing=replacing)
+                self._change(lambda: writer.append(rows, replacing=replacing))
             return numbers
+
+
+def _check_fingerprint(state: State, fingerprint: str) -> None:
+    own = state.manifest.fingerprint
+    if fingerprint != own:
+        raise InvalidInput(
+            f"the collection holds codes of the model {own[:12]}, these come from "
+            f"{fingerprint[:12]}: encode with the collection's own model"
+        )
+
+
+# A fork may happen while another thread holds a guard: the child gets new ones.
+_opened: weakref.WeakSet[Collection] = weakref.WeakSet()
+
+
+def _renew_guards() -> None:
+    for collection in list(_opened):
+        collection._guard = threading.RLock()
+        collection._moment.holder.renew_guard()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_guards)

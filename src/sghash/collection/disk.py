@@ -6,7 +6,9 @@ writer after each one of them.
 
 from __future__ import annotations
 
+import errno
 import os
+import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -15,8 +17,9 @@ from typing import Any
 from sghash.errors import StorageError
 from sghash.files import storage_errors, sync_folder
 
+LOCK = "writer.lock"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-_OLD = os.O_RDWR | getattr(os, "O_BINARY", 0)
+_OLD = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 def write_all(handle: int, data: Any) -> None:
@@ -81,39 +84,148 @@ def remove(path: Path) -> None:
         os.unlink(path)
 
 
-def open_to_append(path: Path) -> int:
-    """Return a handle for reading and writing a file that exists."""
-    with storage_errors(path):
-        return os.open(path, _OLD)
+class Handle:
+    """An open file that belongs to this process: a fork leaves its copy to nobody.
+
+    The number is given back exactly once, whatever interrupts the giver.
+    """
+
+    def __init__(self, path: Path, flags: int = _OLD, mode: int = 0o666) -> None:
+        self._number: int | None = None
+        with storage_errors(path):
+            self._number = os.open(path, flags, mode)
+        _open_handles.add(self)
+
+    @property
+    def number(self) -> int:
+        """The handle that the system knows."""
+        if self._number is None:
+            raise StorageError("this file was closed: open the collection again")
+        return self._number
+
+    @property
+    def place(self) -> Place:
+        """Which file it is, whatever its name is by now."""
+        return place_of(os.fstat(self.number))
+
+    def close(self) -> None:
+        """Close it, if it is open."""
+        number, self._number = self._number, None
+        if number is not None:
+            with suppress(OSError):
+                os.close(number)
+
+    __del__ = close
+
+
+Place = tuple[int, int]
+
+# Closed in the child of a fork, or the child would keep the parent's lock after its death.
+_open_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
+
+
+def place_of(status: os.stat_result) -> Place:
+    """Device and number of a file: the same under every name, and after a change of folders."""
+    return status.st_dev, status.st_ino
+
+
+def _leave_to_parent() -> None:
+    for handle in list(_open_handles):
+        handle.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class WriterLock:
-    """The right to write, held by at most one process; the system frees it when that one dies."""
+    """The right to write, held by at most one process; the system frees it when that one dies.
 
-    def __init__(self, path: Path) -> None:
-        with storage_errors(path):
-            self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    The folder itself is locked where the system can do that, so that removing `writer.lock` lets
+    nobody in; and the file in it, for systems that cannot.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self._process = folder, os.getpid()
+        self._folder_handle = _lock_folder(folder)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        self._handle = Handle(folder / LOCK, flags)
         try:
-            _lock(self._handle)
-        except OSError as error:
-            os.close(self._handle)
+            _lock(self._handle, folder)
+            with storage_errors(folder):
+                self._place = place_of(os.stat(folder))
+            self.check()
+        except BaseException:
+            self.release()
+            raise
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it was taken by this very process, not by one that forked it."""
+        return os.getpid() == self._process
+
+    def check(self) -> None:
+        """Refuse to write unless this process holds the lock of what stands at the path."""
+        if not self.is_own:
             raise StorageError(
-                error.errno,
-                f"{path.parent} is open for writing elsewhere: close that writer first, "
-                "or open it here with writable=False",
-            ) from error
+                f"{self.folder} was opened for writing by process {self._process}, which then "
+                "forked: open it again in the process that shall write",
+            )
+        with storage_errors(self.folder):
+            try:
+                same = place_of(os.stat(self.folder)) == self._place
+                if self._folder_handle is not None:
+                    same = same and self._folder_handle.place == self._place
+                else:
+                    same = same and place_of(os.stat(self.folder / LOCK)) == self._handle.place
+            except FileNotFoundError:
+                same = False
+        if not same:
+            raise StorageError(
+                f"{self.folder} is not the folder any more that was opened for writing here: "
+                "nothing was written; close this collection and open it again",
+            )
 
     def release(self) -> None:
         """Let another writer in."""
-        os.close(self._handle)
+        self._handle.close()
+        if self._folder_handle is not None:
+            self._folder_handle.close()
 
 
-def _lock(handle: int) -> None:
-    if os.name == "nt":
-        import msvcrt
+def _lock_folder(folder: Path) -> Handle | None:
+    """Lock a folder; None where the system locks files only."""
+    if os.name != "posix":
+        return None
+    handle = Handle(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        _lock(handle, folder)
+    except StorageError as error:
+        handle.close()
+        if error.errno in _BUSY:
+            raise
+        return None
+    return handle
 
-        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
-    else:
-        import fcntl
 
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+_BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+
+
+def _lock(handle: Handle, folder: Path) -> None:
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(handle.number, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+        else:
+            import fcntl
+
+            fcntl.flock(handle.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        told = (
+            "is open for writing elsewhere: close that writer first, or open it here with "
+            "writable=False"
+            if error.errno in _BUSY
+            else "cannot be locked on this file system: keep the collection on a local disk"
+        )
+        raise StorageError(error.errno, f"{folder} {told}") from error

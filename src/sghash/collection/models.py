@@ -7,14 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sghash.collection.manifest import Manifest, read_manifest
+from sghash.collection.manifest import KEPT, METRICS, Manifest, read_manifest
 from sghash.errors import BadFile, InvalidInput, StorageError
-from sghash.files import sha256_of
+from sghash.files import sha256_of, storage_errors
 from sghash.validation import Codes, Vectors, check_choice
 
 FILES = ("config.json", "model.safetensors")
-KEPT = ("float16", "float32")
-METRICS = ("l2", "ip", "cosine")
 
 
 def check_model(model: Any) -> None:
@@ -49,18 +47,25 @@ def model_folder(model: Any) -> str:
     return f"model-{model.fingerprint_[:16]}"
 
 
-def model_files(folder: Path) -> dict[str, str]:
-    """SHA-256 of each file of a model."""
-    return {name: sha256_of(folder / name) for name in FILES}
+def describe_model(folder: Path) -> dict[str, Any]:
+    """What the manifest says of a model's files: the SHA-256 of each, and their size."""
+    with storage_errors(folder, doing="read"):
+        return {
+            "model_files": {name: sha256_of(folder / name) for name in FILES},
+            "model_bytes": sum((folder / name).stat().st_size for name in FILES),
+        }
 
 
 def verify_model(folder: Path, manifest: Manifest) -> None:
     """Raise `BadFile` unless the model's files are those the manifest knows."""
-    for name, expected in manifest.model_files.items():
+    for name in FILES:
         path = folder / manifest.model / name
-        if not path.is_file():
-            raise BadFile(f"{path} is missing: restore it from a copy")
-        if sha256_of(path) != expected:
+        with storage_errors(path, doing="read"):
+            try:
+                found = sha256_of(path)
+            except FileNotFoundError as error:
+                raise BadFile(f"{path} is missing: restore it from a copy") from error
+        if found != manifest.model_files.get(name):
             raise BadFile(f"{path} is damaged: its checksum fails; restore it from a copy")
 
 
@@ -128,5 +133,5 @@ def place_new_model(folder: Path, manifest: Manifest, model: Any) -> dict[str, A
         "n_bits": model.n_bits,
         "fingerprint": model.fingerprint_,
         "model": name,
-        "model_files": model_files(folder / name),
+        **describe_model(folder / name),
     }

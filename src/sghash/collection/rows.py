@@ -10,14 +10,16 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.collection.columns import Column, join_columns
+from sghash.collection.columns import KINDS, Column, join_columns
 from sghash.collection.texts import KeyTable, Texts, empty_texts, join_texts, key_table
-from sghash.validation import Codes, Ids, Vectors
+from sghash.errors import BadFile
+from sghash.validation import MAX_ID, Codes, Ids, Vectors, n_bytes_of
 
 if TYPE_CHECKING:
     from sghash.kernels.asymmetric import Terms
@@ -155,25 +157,70 @@ def describe_rows(rows: Rows) -> dict[str, Any]:
     return {"n": len(rows), "first": rows.first, "kinds": kinds}
 
 
-def rows_from_arrays(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Rows:
-    """Put together what `describe_rows` and `rows_to_arrays` took apart, without copying."""
-    columns = {}
-    for name, kind in about["kinds"].items():
-        values: Any = (
-            Texts(arrays[f"{name}:offsets"], arrays[f"{name}:blob"])
-            if kind == "text"
-            else arrays[f"{name}:values"]
-        )
-        present = arrays.get(f"{name}:present")
-        if present is None:
-            present = np.broadcast_to(np.True_, (about["n"],))
-        columns[name] = Column(kind, values, present)
-    keys = stored = None
-    if "keys.offsets" in arrays:
-        keys = Texts(arrays["keys.offsets"], arrays["keys.blob"])
-    if "keys.hashes" in arrays:
-        stored = KeyTable(arrays["keys.hashes"], arrays["keys.rows"])
-    return Rows(
-        about["first"], arrays.get("ids"), arrays["codes"], arrays.get("vectors"), keys,
-        columns, stored,
-    )  # fmt: skip
+class Shape(NamedTuple):
+    """What all rows of a collection have in common, as its manifest says."""
+
+    n_bits: int
+    width: int
+    keep_vectors: str | None
+
+
+def checked_rows(
+    path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], shape: Shape
+) -> Rows:
+    """Put together what `describe_rows` and `rows_to_arrays` took apart, without copying.
+
+    Types and shapes are compared with what they must be before anything relies on them; what the
+    arrays hold is not read.
+    """
+    try:
+        n, first, kinds = about["n"], about["first"], dict(about["kinds"])
+        if any(type(number) is not int for number in (n, first)):
+            raise ValueError("its numbers cannot be")
+        if not (0 <= n <= MAX_ID and first >= 0 and first + n <= MAX_ID + 1):
+            raise ValueError("its numbers cannot be")
+        codes = _array(arrays, "codes", "u1", (n, n_bytes_of(shape.n_bits)))
+        ids = _array(arrays, "ids", "i8", (n,)) if "ids" in arrays else None
+        vectors = None
+        if shape.keep_vectors is not None:
+            vectors = _array(arrays, "vectors", shape.keep_vectors, (n, shape.width))
+        keys = _texts(arrays, "keys.", n) if "keys.offsets" in arrays else None
+        stored = None
+        if "keys.hashes" in arrays:
+            n_keys = arrays["keys.hashes"].shape[0]
+            stored = KeyTable(
+                _array(arrays, "keys.hashes", "u8", (n_keys,)),
+                _array(arrays, "keys.rows", "i8", (n_keys,)),
+            )
+        columns = {name: _column(arrays, name, kind, n) for name, kind in kinds.items()}
+    except (KeyError, ValueError, TypeError) as error:
+        raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
+    return Rows(first, ids, codes, vectors, keys, columns, stored)
+
+
+def _array(
+    arrays: Mapping[str, NDArray[Any]], name: str, kind: str, shape: tuple[int, ...]
+) -> NDArray[Any]:
+    array = arrays[name]
+    if array.dtype != np.dtype(kind).newbyteorder("<") or array.shape != shape:
+        raise ValueError(f"its {name} are {array.dtype} {array.shape}, not {kind} {shape}")
+    return array
+
+
+def _texts(arrays: Mapping[str, NDArray[Any]], prefix: str, n: int) -> Texts:
+    blob = arrays[f"{prefix}blob"]
+    return Texts(
+        _array(arrays, f"{prefix}offsets", "i8", (n + 1,)),
+        _array(arrays, f"{prefix}blob", "u1", (blob.size,)),
+    )
+
+
+def _column(arrays: Mapping[str, NDArray[Any]], name: str, kind: str, n: int) -> Column:
+    if kind == "text":
+        values: Any = _texts(arrays, f"{name}:", n)
+    else:
+        values = _array(arrays, f"{name}:values", KINDS[kind].str, (n,))
+    present = np.broadcast_to(np.True_, (n,))
+    if f"{name}:present" in arrays:
+        present = _array(arrays, f"{name}:present", "?", (n,))
+    return Column(kind, values, present)

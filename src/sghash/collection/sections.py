@@ -9,26 +9,31 @@
 
 The last section holds the CRC-32 of every block of 1 MiB of the others, in their order; the
 CRC-32 of that section itself stands in the file's last four bytes. So opening reads the header
-only, and `verify` can tell which block is damaged.
+only, and `verify` can tell which block is damaged. The header names the file's identity.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import mmap
+import os
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.collection.disk import write_new
+from sghash.collection.disk import Place, place_of, write_new
 from sghash.errors import BadFile, NewerFormat
 
-VERSION = 1
+VERSION = 2
+#: Types that a section may have.
+DTYPES = ("|u1", "|b1", "<i8", "<u8", "<f2", "<f4", "<f8")
 BLOCK = 1 << 20
 _PREFIX = struct.Struct("<8sIII")
 _ALIGN = 64
@@ -43,7 +48,7 @@ class Section(NamedTuple):
 
 
 class Sections(NamedTuple):
-    """An open file: what its header says, and its arrays, mapped and read-only."""
+    """A record of the log, taken apart: what its table says, and its arrays."""
 
     about: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
@@ -102,9 +107,13 @@ def _checked_blocks(section: Section, checksums: list[int]) -> Iterator[Any]:
         yield held
 
 
-def read_sections(path: Path, magic: bytes) -> Sections:
-    """Map a file and check its header and its length; the arrays are not read yet."""
+def read_sections(path: Path, magic: bytes, *, in_memory: bool = False) -> SectionFile:
+    """Map a file and check its header and its length; the arrays are not read yet.
+
+    With `in_memory` all of it is read, and every checksum tested.
+    """
     with open(path, "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
         prefix = stream.read(_PREFIX.size)
         if len(prefix) < _PREFIX.size or not prefix.startswith(magic):
             raise BadFile(f"{path} is damaged: it does not begin with {magic.decode()}")
@@ -114,48 +123,93 @@ def read_sections(path: Path, magic: bytes) -> Sections:
                 f"{path} has format version {version}, this sghash reads up to {VERSION}: "
                 "upgrade sghash"
             )
-        text = stream.read(min(length, path.stat().st_size))
-        if version != VERSION or len(text) < length or zlib.crc32(text) != checksum:
+        text = stream.read(min(length, size))
+        right = 0 < length == len(text) and zlib.crc32(text) == checksum
+        if version < 1 or not right or (_PREFIX.size + length) % _ALIGN:
             raise BadFile(f"{path} is damaged in its header: restore it from a copy")
-        mapped = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
-    about = json.loads(text)
+        place = place_of(os.fstat(stream.fileno()))
+        if in_memory:
+            stream.seek(0)
+            data = memoryview(stream.read())
+        else:
+            data = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+    about, table = _parsed(path, text)
     arrays, offset, n_blocks = {}, _PREFIX.size + length, 0
-    for name, kind, shape in about.pop("sections"):
-        count = int(np.prod(shape, dtype=np.int64))
-        size = np.dtype(kind).itemsize * count
-        n_blocks += -(-size // BLOCK)
-        if offset + size > len(mapped):
+    for name, kind, shape in table:
+        count = math.prod(shape)
+        n_bytes = np.dtype(kind).itemsize * count
+        n_blocks += -(-n_bytes // BLOCK)
+        if offset + n_bytes > len(data):
             break
-        arrays[name] = np.frombuffer(mapped, dtype=kind, count=count, offset=offset).reshape(shape)
-        offset += _aligned(size)
-    if len(mapped) != offset + 4 * n_blocks + 4:
+        arrays[name] = np.frombuffer(data, dtype=kind, count=count, offset=offset).reshape(shape)
+        offset += _aligned(n_bytes)
+    expected = offset + 4 * n_blocks + 4
+    if len(data) != expected or len(arrays) != len(table):
         raise BadFile(
-            f"{path} has {len(mapped)} bytes where {offset + 4 * n_blocks + 4} are expected: "
-            "it was truncated or written to; restore it from a copy"
+            f"{path} has {len(data)} bytes where {expected} are expected: it was truncated or "
+            "written to; restore it from a copy"
         )
-    return Sections(about, arrays)
+    file = SectionFile(path, about, arrays, data, place)
+    if in_memory:
+        file.verify()
+    return file
 
 
-def verify_sections(path: Path, magic: bytes) -> int:
-    """Read a whole file; raise `BadFile` unless every checksum fits. Return the bytes read."""
-    arrays = read_sections(path, magic).arrays
-    size = path.stat().st_size
-    n_blocks = sum(-(-array.nbytes // BLOCK) for array in arrays.values())
-    with open(path, "rb") as stream:
-        stream.seek(size - 4 * n_blocks - 4)
-        tail = stream.read()
-    if zlib.crc32(tail[:-4]) != struct.unpack("<I", tail[-4:])[0]:
-        raise BadFile(f"{path} is damaged in its table of checksums: restore it from a copy")
-    expected = iter(np.frombuffer(tail[:-4], dtype="<u4").tolist())
-    for name, array in arrays.items():
-        data = array.reshape(-1).view(np.uint8).data
-        for first in range(0, len(data), BLOCK):
-            if zlib.crc32(data[first : first + BLOCK]) != next(expected):
-                raise BadFile(
-                    f"{path} is damaged: block {first // BLOCK} of its {name} fails its checksum; "
-                    "restore it from a copy"
-                )
-    return size
+def _parsed(path: Path, text: bytes) -> tuple[dict[str, Any], list[tuple[str, str, list[int]]]]:
+    """What a header says, and its table of sections: names, types, shapes, each checked."""
+    try:
+        about = json.loads(text)
+        table = about.pop("sections")
+        for name, kind, shape in table:
+            right = isinstance(name, str) and kind in DTYPES and isinstance(shape, list)
+            right = right and 1 <= len(shape) <= 2
+            if not right or not all(type(n) is int and 0 <= n < 1 << 48 for n in shape):
+                raise ValueError(f"section {name!r} cannot be")
+        if len({name for name, _, _ in table}) != len(table):
+            raise ValueError("a section is there twice")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise BadFile(
+            f"{path} is damaged in its header ({error}): restore it from a copy"
+        ) from error
+    return about, table
+
+
+@dataclass(frozen=True, eq=False)
+class SectionFile:
+    """An open file: what its header says, its arrays, read-only, and all of its bytes."""
+
+    path: Path
+    about: dict[str, Any]
+    arrays: dict[str, NDArray[Any]]
+    data: memoryview
+    place: Place
+
+    @property
+    def identity(self) -> str:
+        """What was drawn at random when the file was made; empty in version 1."""
+        return str(self.about.get("identity", ""))
+
+    def verify(self) -> int:
+        """Raise `BadFile` unless every checksum fits; return the number of bytes read.
+
+        What is mapped here is tested, not what stands at the path by now.
+        """
+        n_blocks = sum(-(-array.nbytes // BLOCK) for array in self.arrays.values())
+        tail = self.data[len(self.data) - 4 * n_blocks - 4 :]
+        if zlib.crc32(tail[:-4]) != struct.unpack("<I", tail[-4:])[0]:
+            raise BadFile(
+                f"{self.path} is damaged in its table of checksums: restore it from a copy"
+            )
+        expected = iter(np.frombuffer(tail[:-4], dtype="<u4").tolist())
+        for name, array in self.arrays.items():
+            data = array.reshape(-1).view(np.uint8).data
+            for first in range(0, len(data), BLOCK):
+                if zlib.crc32(data[first : first + BLOCK]) != next(expected):
+                    raise BadFile(
+                        f"{self.path} is damaged: block {first // BLOCK} of its {name} fails its "
+                        "checksum; restore it from a copy"
+                    )
+        return len(self.data)
 
 
 def pack_sections(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> list[Any]:
@@ -176,15 +230,18 @@ def pack_sections(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
     return pieces
 
 
-def unpack_sections(data: bytes) -> Sections:
+def unpack_sections(path: Path, data: bytes) -> Sections:
     """Take apart what `pack_sections` made; its checksum was tested by the caller."""
-    length = struct.unpack_from("<I", data)[0]
-    about = json.loads(data[4 : 4 + length])
+    length = struct.unpack_from("<I", data)[0] if len(data) >= 4 else len(data)
+    about, table = _parsed(path, data[4 : 4 + length])
     arrays, offset = {}, 4 + length
-    for name, kind, shape in about.pop("sections"):
-        count = int(np.prod(shape, dtype=np.int64))
+    for name, kind, shape in table:
+        count = math.prod(shape)
+        size = np.dtype(kind).itemsize * count
+        if offset + size > len(data):
+            raise BadFile(f"{path} is damaged: a record ends in its {name}; restore it from a copy")
         arrays[name] = np.frombuffer(data, dtype=kind, count=count, offset=offset).reshape(shape)
-        offset += _aligned(np.dtype(kind).itemsize * count)
+        offset += _aligned(size)
     return Sections(about, arrays)
 
 

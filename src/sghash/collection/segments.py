@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,8 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.collection.columns import join_columns
-from sghash.collection.rows import Rows, describe_rows, rows_from_arrays, rows_to_arrays
-from sghash.collection.sections import Section, read_sections, section_of, write_sections
+from sghash.collection.disk import place_of
+from sghash.collection.manifest import SEGMENT_KINDS, SegmentEntry
+from sghash.collection.rows import Rows, Shape, checked_rows, describe_rows, rows_to_arrays
+from sghash.collection.sections import (
+    Section,
+    SectionFile,
+    read_sections,
+    section_of,
+    write_sections,
+)
 from sghash.collection.texts import empty_texts, join_texts, key_table
 from sghash.errors import BadFile
 from sghash.validation import Codes, Ids
@@ -23,46 +34,63 @@ Encode = Callable[[NDArray[Any]], Codes]
 Progress = Callable[[int, int], None]
 
 
+_NO_ROWS = np.empty(0, dtype=np.int64)
+
+
 class Segment:
-    """Rows and which of them are alive; `file` is None while they are only in the log."""
+    """Rows and which of them are alive; it never changes, `without` makes another one.
+
+    `file` is where its rows come from, None while they are only in the log. `marks` says which
+    rows were alive when it was read (None: all), `killed` which were deleted since, rising.
+    """
 
     def __init__(
-        self, rows: Rows, file: str | None = None, alive: NDArray[np.bool_] | None = None
+        self,
+        rows: Rows,
+        file: SectionFile | None = None,
+        marks: NDArray[np.bool_] | None = None,
+        killed: NDArray[np.int64] = _NO_ROWS,
+        n_marked: int | None = None,
     ) -> None:
-        self.rows, self.file, self.alive = rows, file, alive
-        self.n_alive = len(rows) if alive is None else int(np.count_nonzero(alive))
-        self.changed = False
-        self._seen = False
+        self.rows, self.file, self._marks, self.killed = rows, file, marks, killed
+        if n_marked is None:
+            n_marked = len(rows) if marks is None else int(np.count_nonzero(marks))
+        self._n_marked = n_marked
+        self.n_alive = n_marked - len(killed)
+
+    @cached_property
+    def alive(self) -> NDArray[np.bool_] | None:
+        """A mark for each row that is not deleted, None if all are there."""
+        if not len(self.killed):
+            return self._marks
+        alive = np.ones(len(self.rows), dtype=np.bool_) if self._marks is None else self._marks
+        alive = alive.copy()
+        alive[self.killed] = False
+        return alive
 
     def view(self) -> View:
-        """What a search works on: later deletions do not touch it."""
-        self._seen = True
+        """What a search works on."""
         return View(self.rows, self.alive)
 
-    def kill(self, rows: NDArray[np.int64]) -> None:
-        """Mark rows, which must be alive, as deleted."""
-        if self.alive is None:
-            self.alive = np.ones(len(self.rows), dtype=np.bool_)
-        elif self._seen:
-            # A search may be using the old marks: it must see all of a change or none of it.
-            self.alive = self.alive.copy()
-        self._seen = False
-        self.alive[rows] = False
-        self.n_alive -= len(rows)
-        self.changed = True
+    def without(self, rows: NDArray[np.int64]) -> Segment:
+        """The same segment with some rows more deleted, which must be alive."""
+        killed = np.union1d(self.killed, rows)
+        return Segment(self.rows, self.file, self._marks, killed, self._n_marked)
 
     def find(self, ids: Ids) -> NDArray[np.int64]:
         """Row of each id that is alive here, else -1."""
         rows = self.rows.find(ids)
-        if self.alive is not None:
-            rows[(rows >= 0) & ~self.alive[rows]] = -1
+        if self._marks is not None:
+            rows[(rows >= 0) & ~self._marks[rows]] = -1
+        if len(self.killed):
+            places = np.minimum(np.searchsorted(self.killed, rows), len(self.killed) - 1)
+            rows[self.killed[places] == rows] = -1
         return rows
 
     def live_rows(self) -> NDArray[np.int64]:
         """Rows that are not deleted, rising."""
-        if self.alive is None:
-            return np.arange(len(self.rows))
-        return np.flatnonzero(self.alive)
+        alive = self.alive
+        return np.arange(len(self.rows)) if alive is None else np.flatnonzero(alive)
 
 
 class View(NamedTuple):
@@ -72,32 +100,72 @@ class View(NamedTuple):
     alive: NDArray[np.bool_] | None
 
 
-def read_segment(folder: Path, file: str, n: int) -> Rows:
-    """Map a segment file."""
-    about, arrays = read_sections(folder / file, MAGIC)
-    if about["n"] != n:
-        raise BadFile(f"{folder / file} has {about['n']} rows, the manifest says {n}")
-    return rows_from_arrays(about, arrays)
+def read_segment(folder: Path, entry: SegmentEntry, shape: Shape, *, in_memory: bool) -> Segment:
+    """Map a segment file, and read which of its rows are deleted."""
+    file = read_sections(folder / entry.file, MAGIC, in_memory=in_memory)
+    _check_identity(file, entry.identity, folder)
+    kind = file.about.get("kind", entry.kind)
+    if kind != entry.kind:
+        raise BadFile(f"{file.path} is of the kind {kind!r}, the manifest says {entry.kind!r}")
+    rows = checked_rows(file.path, file.about, file.arrays, shape)
+    if len(rows) != entry.n:
+        raise BadFile(f"{file.path} has {len(rows)} rows, the manifest says {entry.n}")
+    return Segment(rows, file, read_marks(folder, entry))
 
 
-def write_deleted(path: Path, alive: NDArray[np.bool_]) -> None:
+def marked_anew(folder: Path, entry: SegmentEntry, segment: Segment) -> Segment:
+    """A segment that is mapped already, with the marks that the manifest names now."""
+    return Segment(segment.rows, segment.file, read_marks(folder, entry))
+
+
+def is_still(segment: Segment, entry: SegmentEntry, folder: Path) -> bool:
+    """Whether a mapped segment is what the manifest names, and not only called the same."""
+    file = segment.file
+    if file is None or file.path != folder / entry.file or file.identity != entry.identity:
+        return False
+    if not entry.identity:  # version 1: the same file then
+        with suppress(OSError):
+            return place_of(os.stat(file.path)) == file.place and len(segment.rows) == entry.n
+        return False
+    return True
+
+
+def write_marks(path: Path, segment: Segment, identity: str) -> None:
     """Write which rows of a segment are deleted, one bit each."""
-    bits = np.packbits(~alive)
-    write_sections(path, DELETED_MAGIC, {"n": len(alive)}, {"deleted": section_of(bits)})
+    alive = segment.alive
+    assert alive is not None  # called where rows were deleted
+    owner = "" if segment.file is None else segment.file.identity
+    about = {"n": len(alive), "identity": identity, "segment": owner}
+    write_sections(path, DELETED_MAGIC, about, {"deleted": section_of(np.packbits(~alive))})
 
 
-def read_alive(path: Path, n: int) -> NDArray[np.bool_]:
-    """Which rows of a segment are not deleted."""
-    about, arrays = read_sections(path, DELETED_MAGIC)
-    if about["n"] != n:
-        raise BadFile(f"{path} marks {about['n']} rows where the segment has {n}")
-    alive: NDArray[np.bool_] = np.unpackbits(arrays["deleted"], count=n) == 0
+def read_marks(folder: Path, entry: SegmentEntry) -> NDArray[np.bool_] | None:
+    """Which rows of a segment are not deleted, None for all; every checksum is tested."""
+    if entry.deleted is None:
+        return None
+    file = read_sections(folder / entry.deleted, DELETED_MAGIC, in_memory=True)
+    _check_identity(file, entry.deleted_identity, folder)
+    bits = file.arrays.get("deleted", np.empty(0))
+    if file.about.get("n") != entry.n or bits.shape != (-(-entry.n // 8),) or bits.dtype != "u1":
+        raise BadFile(f"{file.path} does not mark the {entry.n} rows of {entry.file}")
+    if entry.deleted_identity and file.about.get("segment") != entry.identity:
+        raise BadFile(f"{file.path} marks the rows of another segment: restore it from a copy")
+    alive: NDArray[np.bool_] = np.unpackbits(bits, count=entry.n) == 0
     return alive
+
+
+def _check_identity(file: SectionFile, identity: str, folder: Path) -> None:
+    if file.identity != identity:
+        raise BadFile(
+            f"{file.path} is not the file that the manifest of {folder} names, though it is called "
+            "the same: restore it from a copy"
+        )
 
 
 def write_segment(
     path: Path,
     segments: Sequence[Segment],
+    identity: str,
     *,
     encode: Encode | None = None,
     progress: Progress | None = None,
@@ -105,8 +173,12 @@ def write_segment(
     """Merge the living rows of some segments into one file; return how many there are.
 
     Codes and vectors stream through memory in pieces; ids, keys and metadata pass through as a
-    whole. `encode` makes new codes out of the vectors.
+    whole. `encode` makes new codes out of the vectors. What is read is checked first: a damaged
+    block must not get a right checksum.
     """
+    for segment in segments:
+        if segment.file is not None:
+            segment.file.verify()
     merge = _Merge(segments)
     n = len(merge.order)
     small = merge.small_fields()
@@ -122,7 +194,8 @@ def write_segment(
     if small.keys is not None:
         table = key_table(small.keys)
         sections["keys.hashes"], sections["keys.rows"] = map(section_of, table)
-    write_sections(path, MAGIC, describe_rows(small) | {"n": n}, sections)
+    about = {"n": n, "identity": identity, "kind": SEGMENT_KINDS[0]}
+    write_sections(path, MAGIC, describe_rows(small) | about, sections)
     return n
 
 

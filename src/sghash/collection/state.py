@@ -1,26 +1,27 @@
-"""What a collection holds at one moment: the manifest's segments, and what the log adds to them."""
+"""What a collection holds at one moment: the manifest's segments, and what the log adds to them.
+
+A `State` never changes, so a search that holds one sees one moment, whatever happens beside it. A
+change is made on a `Draft`, which becomes the next state when all of it has succeeded.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.collection.log import START, read_log
-from sghash.collection.manifest import Manifest, read_manifest
-from sghash.collection.rows import Rows, join_rows, rows_from_arrays
-from sghash.collection.sections import unpack_sections
-from sghash.collection.segments import Segment, View, read_alive, read_segment
+from sghash.collection.disk import Place
+from sghash.collection.log import START
+from sghash.collection.manifest import Manifest
+from sghash.collection.rows import Rows, Shape, checked_rows, join_rows
+from sghash.collection.segments import Segment, View
 from sghash.collection.texts import hashes_of, rows_of_keys
 from sghash.errors import BadFile
 from sghash.validation import Ids
-
-# A writer may replace files between our reading of the manifest and of what it names.
-_ATTEMPTS = 100
 
 
 class Places(NamedTuple):
@@ -31,16 +32,30 @@ class Places(NamedTuple):
 
 
 class State:
-    """Segments of the manifest first, then the runs that only the log holds, oldest first."""
+    """One moment of a collection: segments of the manifest, then runs that only the log holds.
 
-    def __init__(self, manifest: Manifest, stored: list[Segment]) -> None:
-        self.manifest = manifest
-        self.stored = stored
-        self.runs: list[Segment] = []
-        self.log_end = START
-        self.n_records = 0
-        self.next_id = manifest.next_id
-        self.kinds = dict(manifest.columns)
+    `log_place` tells the log's file from another of its name. `settled` is the same collection
+    without the records of the log that no writer has acknowledged yet, None if there are none.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        stored: tuple[Segment, ...],
+        runs: tuple[Segment, ...] = (),
+        *,
+        log_end: int = START,
+        n_records: int = 0,
+        next_id: int | None = None,
+        kinds: Mapping[str, str] | None = None,
+        log_place: Place | None = None,
+        settled: State | None = None,
+    ) -> None:
+        self.manifest, self.stored, self.runs = manifest, stored, runs
+        self.log_end, self.n_records, self.log_place = log_end, n_records, log_place
+        self.next_id = manifest.next_id if next_id is None else next_id
+        self.kinds = dict(manifest.columns if kinds is None else kinds)
+        self.settled = settled
 
     def __len__(self) -> int:
         return sum(segment.n_alive for segment in self.segments())
@@ -49,60 +64,84 @@ class State:
         """All segments, those of the log as well."""
         return [*self.stored, *self.runs]
 
-    def views(self) -> list[View]:
-        """What a search works on; rows of the log are brought together first."""
-        if len(self.runs) > 1:
-            self.runs = [_joined(self.runs)]
-        return [segment.view() for segment in self.segments() if segment.n_alive]
-
     def find(self, ids: Ids) -> Places:
         """Where these ids are; every id is alive at most once."""
-        owner = np.full(len(ids), -1, dtype=np.int64)
-        rows = np.full(len(ids), -1, dtype=np.int64)
-        for number, segment in enumerate(self.segments()):
-            found = segment.find(ids)
-            here = found >= 0
-            owner[here], rows[here] = number, found[here]
-        return Places(owner, rows)
+        return _find(self.segments(), ids)
+
+    @cached_property
+    def views(self) -> list[View]:
+        """What a search works on; rows of the log are brought together first."""
+        joined = [_joined(self.runs)] if len(self.runs) > 1 else list(self.runs)
+        return [segment.view() for segment in [*self.stored, *joined] if segment.n_alive]
 
     def find_keys(self, keys: Sequence[str]) -> Ids:
         """Id of each key that is alive, else -1."""
         ids = np.full(len(keys), -1, dtype=np.int64)
         hashes = hashes_of(keys)
         for segment in self.segments():
-            table = segment.rows.keys_by_hash
+            table, alive = segment.rows.keys_by_hash, segment.alive
             if table is None or segment.rows.keys is None:
                 continue
             for i, rows in enumerate(rows_of_keys(keys, hashes, segment.rows.keys, table)):
                 for row in rows:
-                    if segment.alive is None or segment.alive[row]:
+                    if alive is None or alive[row]:
                         ids[i] = segment.rows.ids_at(np.asarray([row]))[0]
         return ids
 
-    def kill(self, ids: Ids) -> None:
-        """Mark the rows of these ids as deleted, where there are any."""
-        owner, rows = self.find(ids)
-        for number, segment in enumerate(self.segments()):
-            here = rows[owner == number]
-            if len(here):
-                segment.kill(np.unique(here))
 
-    def apply(self, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-        """Do what a record of the log says."""
+class Draft:
+    """A state in the making: records of the log are applied to it, one after the other."""
+
+    def __init__(self, state: State) -> None:
+        self.manifest = state.manifest
+        self.stored, self.runs = list(state.stored), list(state.runs)
+        self.n_records, self.next_id, self.kinds = state.n_records, state.next_id, dict(state.kinds)
+
+    def finished(self, *, log_end: int, log_place: Place | None) -> State:
+        """The state that this has become, with the log read up to `log_end`."""
+        return State(
+            self.manifest, tuple(self.stored), tuple(self.runs), log_end=log_end,
+            n_records=self.n_records, next_id=self.next_id, kinds=self.kinds, log_place=log_place,
+        )  # fmt: skip
+
+    def apply(self, path: Path, about: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        """Do what a record of the log at `path` says."""
         self.n_records += 1
-        if about["op"] == "delete":
-            self.kill(arrays["ids"])
+        operation = about.get("op")
+        if operation == "delete":
+            ids = arrays.get("ids")
+            if ids is None or ids.dtype != np.int64 or ids.ndim != 1:
+                raise BadFile(f"{path} is damaged: a record deletes no ids; restore it from a copy")
+            self._kill(ids)
             return
-        rows = rows_from_arrays(about, arrays)
-        if about["op"] == "upsert":
-            self.kill(rows.ids_at(slice(None)))
-        self.append(rows)
+        if operation not in ("add", "upsert"):
+            raise BadFile(f"{path} has a record of the kind {operation!r}: upgrade sghash")
+        rows = checked_rows(path, about, arrays, shape_of(self.manifest))
+        ids = rows.ids_at(slice(None))
+        if not len(ids):
+            return
+        if operation == "upsert":
+            self._kill(ids)
+        elif ids[0] < self.next_id and (self._find(ids).segments >= 0).any():
+            raise BadFile(f"{path} is damaged: it adds an id twice; restore it from a copy")
+        self._append(rows, int(ids[-1]))
 
-    def append(self, rows: Rows) -> None:
+    def _find(self, ids: Ids) -> Places:
+        return _find([*self.stored, *self.runs], ids)
+
+    def _kill(self, ids: Ids) -> None:
+        """Mark the rows of these ids as deleted, where there are any."""
+        owner, rows = self._find(ids)
+        for number in np.unique(owner[owner >= 0]).tolist():
+            here = np.unique(rows[owner == number])
+            if number < len(self.stored):
+                self.stored[number] = self.stored[number].without(here)
+            else:
+                at = number - len(self.stored)
+                self.runs[at] = self.runs[at].without(here)
+
+    def _append(self, rows: Rows, last: int) -> None:
         """Add rows whose ids are not alive anywhere; runs of like size are joined."""
-        if not len(rows):
-            return
-        last = rows.first + len(rows) - 1 if rows.ids is None else int(rows.ids[-1])
         self.next_id = max(self.next_id, last + 1)
         self.kinds.update({name: column.kind for name, column in rows.columns.items()})
         self.runs.append(Segment(rows))
@@ -110,45 +149,23 @@ class State:
             self.runs[-2:] = [_joined(self.runs[-2:])]
 
 
+def shape_of(manifest: Manifest) -> Shape:
+    """What every row of a collection looks like."""
+    return Shape(manifest.n_bits, manifest.width, manifest.keep_vectors)
+
+
+def _find(segments: Sequence[Segment], ids: Ids) -> Places:
+    owner = np.full(len(ids), -1, dtype=np.int64)
+    rows = np.full(len(ids), -1, dtype=np.int64)
+    for number, segment in enumerate(segments):
+        found = segment.find(ids)
+        here = found >= 0
+        owner[here], rows[here] = number, found[here]
+    return Places(owner, rows)
+
+
 def _joined(runs: Sequence[Segment]) -> Segment:
     parts = [
         run.rows if run.n_alive == len(run.rows) else run.rows.take(run.live_rows()) for run in runs
     ]
     return Segment(join_rows(parts))
-
-
-def load_state(folder: Path, previous: State | None = None) -> State:
-    """Read the collection as it is now; mappings and records that are still valid are kept."""
-    for _ in range(_ATTEMPTS):
-        manifest = read_manifest(folder)
-        try:
-            if previous is not None and previous.manifest == manifest:
-                return _follow(folder, previous)
-            return _load(folder, manifest, previous)
-        except FileNotFoundError as error:
-            missing = error
-            if read_manifest(folder).generation == manifest.generation:
-                break
-            time.sleep(0.001)
-    raise BadFile(
-        f"{folder} is damaged: {missing.filename} is missing; restore it from a copy"
-    ) from missing
-
-
-def _load(folder: Path, manifest: Manifest, previous: State | None) -> State:
-    mapped = {} if previous is None else {s.file: s.rows for s in previous.stored}
-    stored = []
-    for entry in manifest.segments:
-        rows = mapped.get(entry.file) or read_segment(folder, entry.file, entry.n)
-        alive = None if entry.deleted is None else read_alive(folder / entry.deleted, entry.n)
-        stored.append(Segment(rows, entry.file, alive))
-    return _follow(folder, State(manifest, stored))
-
-
-def _follow(folder: Path, state: State) -> State:
-    """Apply the records that the log got since."""
-    contents = read_log(folder / state.manifest.log, state.log_end)
-    for payload in contents.payloads:
-        state.apply(*unpack_sections(payload))
-    state.log_end = contents.end
-    return state

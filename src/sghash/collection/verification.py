@@ -6,14 +6,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sghash.collection.loading import load_state
 from sghash.collection.manifest import NAME, read_manifest
 from sghash.collection.models import FILES, verify_model
-from sghash.collection.sections import verify_sections
-from sghash.collection.segments import DELETED_MAGIC, MAGIC, Progress
-from sghash.collection.state import State, load_state
-from sghash.errors import BadFile
-from sghash.validation import check_codes
+from sghash.collection.rows import Rows
+from sghash.collection.segments import Progress
+from sghash.collection.state import State
+from sghash.collection.texts import Texts, key_table
+from sghash.errors import BadFile, InvalidInput
+from sghash.files import storage_errors
+from sghash.validation import MAX_ID, check_codes
+
+_ATTEMPTS = 100
 
 
 class Summary(NamedTuple):
@@ -26,64 +32,122 @@ class Summary(NamedTuple):
 
 
 def verify(folder: Path, *, progress: Progress | None = None) -> Summary:
-    """Raise `BadFile` unless all checksums fit and every id is there once."""
-    while True:
-        state = load_state(folder)
-        try:
-            return _verify(folder, state, progress)
-        except FileNotFoundError as error:
-            # Another process may have replaced the files in the meantime.
-            if read_manifest(folder).generation == state.manifest.generation:
-                raise BadFile(
-                    f"{folder} is damaged: {error.filename} is missing; restore it from a copy"
-                ) from error
+    """Raise `BadFile` at the first fault: a checksum, a value that cannot be, an id twice."""
+    with storage_errors(folder, doing="read"):
+        for _ in range(_ATTEMPTS):
+            state = load_state(folder)
+            try:
+                return _verify(folder, state, progress)
+            except (BadFile, FileNotFoundError) as error:
+                fault: Exception = error
+                # Another process may have replaced the files in the meantime.
+                if read_manifest(folder) == state.manifest:
+                    break
+    if isinstance(fault, FileNotFoundError):
+        raise BadFile(
+            f"{folder} is damaged: {fault.filename} is missing; restore it from a copy"
+        ) from fault
+    raise fault
 
 
 def _verify(folder: Path, state: State, progress: Progress | None) -> Summary:
     manifest = state.manifest
     verify_model(folder, manifest)
-    files = [(entry.file, MAGIC) for entry in manifest.segments]
-    files += [(entry.deleted, DELETED_MAGIC) for entry in manifest.segments if entry.deleted]
+    files = [segment.file for segment in state.stored if segment.file is not None]
     n_bytes = 0
-    for done, (name, magic) in enumerate(files, start=1):
-        n_bytes += verify_sections(folder / name, magic)
+    for done, file in enumerate(files, start=1):
+        n_bytes += file.verify()
         if progress is not None:
             progress(done, len(files))
     for segment in state.segments():
-        check_codes(segment.rows.codes, manifest.n_bits)
-        ids = segment.rows.ids
-        if ids is not None and len(ids) and (ids[0] < 0 or np.any(ids[1:] <= ids[:-1])):
-            raise BadFile(f"{folder} is damaged: the ids of {segment.file} do not rise")
+        name = folder / manifest.log if segment.file is None else segment.file.path
+        check_contents(name, segment.rows, manifest.n_bits)
     _check_once(folder, state)
+    # Marks of deleted rows were tested when the state was read.
     plain = [folder / NAME, folder / manifest.log]
     plain += [folder / manifest.model / name for name in FILES]
+    plain += [folder / entry.deleted for entry in manifest.segments if entry.deleted]
     n_bytes += sum(path.stat().st_size for path in plain)
     n_deleted = sum(len(s.rows) - s.n_alive for s in state.segments())
     return Summary(len(state), n_deleted, len(files) + len(plain), n_bytes)
 
 
 def _check_once(folder: Path, state: State) -> None:
-    """Every id must be alive in one segment only, every key in one row only."""
+    """Every id must be alive in one segment only, below the next one; every key in one row."""
     segments = state.segments()
     ids = [segment.rows.ids_at(segment.live_rows()) for segment in segments]
     together = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *ids]))
     if np.any(together[1:] == together[:-1]):
-        raise BadFile(f"{folder} is damaged: an id is there twice")
+        raise BadFile(f"{folder} is damaged: an id is there twice; restore it from a copy")
+    if len(together) and together[-1] >= state.next_id:
+        raise BadFile(f"{folder} is damaged: its next id is in use; restore it from a copy")
     keys: list[str] = []
     for segment in segments:
         if segment.rows.keys is not None:
             keys += [key for key in segment.rows.keys.take(segment.live_rows()).to_list() if key]
     if len(set(keys)) != len(keys):
-        raise BadFile(f"{folder} is damaged: a key is there twice")
+        raise BadFile(f"{folder} is damaged: a key is there twice; restore it from a copy")
+    for segment in segments:
+        for name, column in segment.rows.columns.items():
+            if state.kinds.get(name) != column.kind:
+                raise BadFile(
+                    f"{folder} is damaged: column {name!r} is of two kinds; restore it from a copy"
+                )
 
 
-def stats(folder: Path, state: State) -> dict[str, Any]:
-    """Counts and sizes."""
+def check_contents(path: Path, rows: Rows, n_bits: int) -> None:
+    """Raise `BadFile` unless all that rows hold can be what a writer wrote."""
+    try:
+        check_codes(rows.codes, n_bits)
+        if rows.ids is not None and len(rows):
+            _expect(rows.ids[0] == rows.first and int(rows.ids[-1]) <= MAX_ID, "ids")
+            _expect(bool(np.all(rows.ids[1:] > rows.ids[:-1])), "ids")
+        if rows.vectors is not None:
+            _expect(all_finite(rows.vectors), "vectors")
+        if rows.keys is not None:
+            _check_keys(rows)
+        for name, column in rows.columns.items():
+            _expect(bool(np.all(column.present.view(np.uint8) <= 1)), name)
+            if isinstance(column.values, Texts):
+                _check_texts(column.values, name)
+            elif column.kind == "bool":
+                _expect(bool(np.all(column.values.view(np.uint8) <= 1)), name)
+    except (InvalidInput, ValueError) as error:
+        raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
+
+
+def _check_keys(rows: Rows) -> None:
+    assert rows.keys is not None
+    _check_texts(rows.keys, "keys")
+    if rows.stored_keys is not None:
+        for stored, found in zip(rows.stored_keys, key_table(rows.keys), strict=True):
+            _expect(np.array_equal(stored, found), "keys")
+
+
+def _check_texts(texts: Texts, name: str) -> None:
+    offsets = texts.offsets
+    _expect(offsets[0] == 0 and offsets[-1] == len(texts.blob), name)
+    _expect(bool(np.all(offsets[1:] >= offsets[:-1])), name)
+    texts.to_list()
+
+
+def all_finite(vectors: NDArray[Any]) -> bool:
+    """Whether all numbers are finite; in blocks, for the vectors may be mapped."""
+    step = max(1, (1 << 22) // max(1, vectors.shape[1]))
+    starts = range(0, len(vectors), step)
+    return all(bool(np.isfinite(vectors[start : start + step]).all()) for start in starts)
+
+
+def _expect(right: Any, name: str) -> None:
+    if not right:
+        raise ValueError(f"its {name} cannot be")
+
+
+def stats(state: State) -> dict[str, Any]:
+    """Counts and sizes, of what the state holds: its files may have been replaced since."""
     manifest = state.manifest
     n = len(state)
-    stored = sum((folder / entry.file).stat().st_size for entry in manifest.segments)
-    log = (folder / manifest.log).stat().st_size
-    model = sum((folder / manifest.model / name).stat().st_size for name in FILES)
+    stored = sum(len(s.file.data) for s in state.stored if s.file is not None)
     return {
         "n_rows": n,
         "n_deleted": sum(len(s.rows) - s.n_alive for s in state.segments()),
@@ -96,7 +160,8 @@ def stats(folder: Path, state: State) -> dict[str, Any]:
         "fingerprint": manifest.fingerprint,
         "columns": dict(state.kinds),
         "segment_bytes": stored,
-        "log_bytes": log,
-        "model_bytes": model,
-        "bytes_per_row": (stored + log) / n if n else 0.0,
+        "log_bytes": state.log_end,
+        "model_bytes": manifest.model_bytes,
+        "bytes_per_row": (stored + state.log_end) / n if n else 0.0,
+        "format_version": manifest.version,
     }

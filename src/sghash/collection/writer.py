@@ -8,7 +8,6 @@ change is as large as that by itself, what it holds becomes a segment. When ther
 from __future__ import annotations
 
 import logging
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,21 +16,22 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from sghash.collection.disk import WriterLock, remove
-from sghash.collection.log import LogWriter, create_log
+from sghash.collection.disk import WriterLock
+from sghash.collection.folders import remove_ours
+from sghash.collection.loading import load_state
+from sghash.collection.log import START, LogWriter, create_log
 from sghash.collection.manifest import (
-    NAME,
     Manifest,
     SegmentEntry,
+    new_identity,
     read_manifest,
     write_manifest,
 )
-from sghash.collection.models import model_files
 from sghash.collection.rows import Rows, describe_rows, rows_to_arrays
 from sghash.collection.sections import pack_sections
-from sghash.collection.segments import Encode, Progress, Segment, write_deleted, write_segment
-from sghash.collection.state import load_state
-from sghash.errors import StorageError
+from sghash.collection.segments import Encode, Progress, Segment, write_marks, write_segment
+from sghash.collection.state import Draft, State
+from sghash.errors import BadFile, StorageError
 from sghash.files import storage_errors, sync_folder
 from sghash.validation import Ids
 
@@ -41,30 +41,52 @@ LOG_BYTES = 1 << 24
 LOG_RECORDS = 1024
 MAX_SEGMENTS = 16
 MERGE_SEGMENTS = 12
-LOCK = "writer.lock"
 
 
 class Writer:
     """The one writer of a collection: holds the lock, the log's handle and the current state."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    state: State
+
+    def __init__(
+        self, folder: Path, *, lock: WriterLock | None = None, in_memory: bool = False
+    ) -> None:
+        self.folder, self._in_memory = folder, in_memory
         self._number = 0
         read_manifest(folder)  # no lock file is left in a folder that is no collection
-        self._lock = WriterLock(folder / LOCK)
+        self._lock = WriterLock(folder) if lock is None else lock
+        self._log: LogWriter | None = None
+        # False from the first moment of a change to its last: whatever interrupts it, the next
+        # change reads the disk again before it relies on memory.
+        self._sure = False
         try:
-            self._log: LogWriter | None = None
             self._return_to_disk()
-            self._remove_orphans()
+            self._note_log_end()
+            remove_ours(self.folder, keep=self.state.manifest.files())
         except BaseException:
             self._lock.release()
             raise
 
     def close(self) -> None:
         """Give up the right to write."""
-        if self._log is not None:
-            self._log.close()
-        self._lock.release()
+        sure, self._sure = self._sure, False
+        try:
+            if sure and self._lock.is_own:
+                self._note_log_end()
+        finally:
+            self._drop_log()
+            self._lock.release()
+
+    def ready(self) -> State:
+        """The state as it is on the disk; refuse unless this process may change it.
+
+        What a change relies on, ids above all, must be taken from here: after a change that was
+        interrupted, memory may not know what the disk holds.
+        """
+        self._lock.check()
+        if not self._sure:
+            self._return_to_disk()
+        return self.state
 
     def append(self, rows: Rows, *, replacing: bool) -> None:
         """Add rows, durably; with `replacing`, rows of the same ids are deleted first."""
@@ -81,58 +103,77 @@ class Writer:
 
     def compact(self, *, progress: Progress | None = None) -> None:
         """Bring all rows into one segment without deleted ones."""
-        self._guarded(lambda: self._flush(merge_all=True, progress=progress))
+        self._guarded(lambda: self._flush(self.state, merge_all=True, progress=progress))
 
     def reencode(
         self, changes: Mapping[str, Any], encode: Encode, *, progress: Progress | None = None
     ) -> None:
         """Write all rows anew with codes made by `encode`, and the manifest's `changes`."""
         self._guarded(
-            lambda: self._flush(merge_all=True, encode=encode, changes=changes, progress=progress)
+            lambda: self._flush(
+                self.state, merge_all=True, encode=encode, changes=changes, progress=progress
+            )
         )
 
     def _record(self, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         def change() -> None:
             assert self._log is not None  # `_guarded` opened it
+            draft = Draft(self.state)
+            draft.apply(self._log.path, about, arrays)
             self._log.append(pack_sections(about, arrays))
-            self.state.apply(about, arrays)
-            self.state.log_end = self._log.end
+            self.state = draft.finished(log_end=self._log.end, log_place=self.state.log_place)
 
         self._guarded(change)
         if self.state.log_end >= LOG_BYTES or self.state.n_records >= LOG_RECORDS:
             try:
-                self._guarded(self._flush)
-            except StorageError as error:
+                self._guarded(lambda: self._flush(self.state))
+            except (StorageError, BadFile) as error:
                 # The change itself is on the disk: saying it failed would invite a second one.
                 logger.warning("the log of %s stays long for now: %s", self.folder, error)
 
     def _write_directly(self, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Make a segment of a large change at once: the log would only be written twice."""
-        self.state.apply(about, arrays)
-        self._flush()
+        draft = Draft(self.state)
+        draft.apply(self.folder, about, arrays)
+        self._flush(draft.finished(log_end=self.state.log_end, log_place=self.state.log_place))
 
     def _guarded(self, change: Callable[[], None]) -> None:
         """Make a change; if it fails, go back to what is on the disk."""
-        if self._log is None:
-            self._return_to_disk()
+        self.ready()
+        self._sure = False
         try:
             change()
         except BaseException:
             # If the disk refuses even that, the next change tries again before anything else.
-            with suppress(StorageError):
+            with suppress(StorageError, BadFile):
                 self._return_to_disk()
             raise
+        self._sure = self._log is not None
 
     def _return_to_disk(self) -> None:
         """Forget what is in memory: read the state again, and open its log."""
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-        self.state = load_state(self.folder)
-        self._log = LogWriter(self.folder / self.state.manifest.log, self.state.log_end)
+        self._sure = False
+        self._drop_log()
+        self._continue(load_state(self.folder, in_memory=self._in_memory))
+
+    def _drop_log(self) -> None:
+        """Close the log."""
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+
+    def _continue(self, state: State) -> None:
+        """Go on from what was read: all its whole records count, and are acknowledged now."""
+        self._lock.check()
+        manifest = state.manifest
+        log = LogWriter(self.folder / manifest.log, manifest.log_identity, state.log_end)
+        state.settled = None
+        self.state, self._log = state, log
+        self._sure = True
 
     def _flush(
         self,
+        state: State,
         *,
         merge_all: bool = False,
         encode: Encode | None = None,
@@ -140,42 +181,74 @@ class Writer:
         progress: Progress | None = None,
     ) -> None:
         """Write segments, a new log, then the manifest that names them; then remove the old."""
-        state, manifest = self.state, self.state.manifest
+        manifest = state.manifest
         entries: list[SegmentEntry] = []
-        merged = self._to_merge(merge_all)
+        merged = self._to_merge(state, merge_all)
         for entry, segment in zip(manifest.segments, state.stored, strict=True):
             if segment not in merged and segment.n_alive:
-                if segment.changed and segment.alive is not None:
-                    entry = replace(entry, deleted=self._new_name("deleted"))
-                    write_deleted(self.folder / str(entry.deleted), segment.alive)
+                if len(segment.killed):
+                    name, identity = self._new_name("deleted"), new_identity()
+                    entry = replace(entry, deleted=name, deleted_identity=identity)
+                    write_marks(self.folder / name, segment, identity)
                 entries.append(entry)
         if any(segment.n_alive for segment in merged):
-            file = self._new_name("segment")
-            n = write_segment(self.folder / file, merged, encode=encode, progress=progress)
-            entries.append(SegmentEntry(file, n))
-        log = self._new_name("log")
-        create_log(self.folder / log)
+            file, identity = self._new_name("segment"), new_identity()
+            path = self.folder / file
+            n = write_segment(path, merged, identity, encode=encode, progress=progress)
+            entries.append(SegmentEntry(file, n, identity=identity))
+        log, log_identity = self._new_name("log"), new_identity()
+        create_log(self.folder / log, log_identity)
         with storage_errors(self.folder):
             sync_folder(self.folder)
         following = manifest.following(
-            segments=tuple(entries), log=log, next_id=state.next_id, next_file=self._number,
-            columns=state.kinds, **(changes or {}),
+            segments=tuple(entries), log=log, log_identity=log_identity, log_end=0,
+            next_id=state.next_id, next_file=self._number, columns=state.kinds, **(changes or {}),
         )  # fmt: skip
-        write_manifest(self.folder, following)
+        self._replace_manifest(following)
         # The change counts from here on: what fails now is only put off.
+        if not changes:
+            self.state = state
         try:
-            self._follow()
-        except StorageError as error:
+            self._drop_log()
+            self._continue(load_state(self.folder, self.state, in_memory=self._in_memory))
+            remove_ours(self.folder, keep=self.state.manifest.files())
+        except (StorageError, BadFile) as error:
             logger.warning("%s is written, but cannot be continued yet: %s", self.folder, error)
+
+    def _replace_manifest(self, following: Manifest) -> None:
+        """Put a manifest in the place of the one that this writer knows, and of no other."""
+        self._lock.check()
+        with storage_errors(self.folder, doing="read"):
+            present = read_manifest(self.folder)
+        if present != self.state.manifest:
+            raise StorageError(
+                f"{self.folder} was changed by somebody else while it was open for writing here: "
+                "nothing was written; close this collection and open it again"
+            )
+        write_manifest(self.folder, following)
+
+    def _note_log_end(self) -> None:
+        """Note in the manifest how long the log is: an older copy of it will not pass for it.
+
+        Best effort: the rows are on the disk without it.
+        """
+        state = self.state
+        if state.manifest.version == 1 or state.log_end <= max(START, state.manifest.log_end):
+            return
+        try:
+            following = state.manifest.following(log_end=state.log_end)
+            self._replace_manifest(following)
+            self.state = load_state(self.folder, state, in_memory=self._in_memory)
+        except (StorageError, BadFile) as error:
+            logger.warning("the length of the log of %s is not noted: %s", self.folder, error)
 
     def _new_name(self, kind: str) -> str:
         """A name never used before, not even by a change that failed."""
         self._number = max(self._number, self.state.manifest.next_file) + 1
         return f"{kind}-{self._number - 1:08d}"
 
-    def _to_merge(self, merge_all: bool) -> list[Segment]:
+    def _to_merge(self, state: State, merge_all: bool) -> list[Segment]:
         """The runs of the log, and stored segments where there are too many."""
-        state = self.state
         if merge_all:
             return state.segments()
         n_after = len(state.stored) + bool(state.runs)
@@ -183,45 +256,3 @@ class Writer:
             return list(state.runs)
         smallest = sorted(state.stored, key=lambda segment: segment.n_alive)
         return [*smallest[:MERGE_SEGMENTS], *state.runs]
-
-    def _follow(self) -> None:
-        """Continue with the manifest that is on the disk now."""
-        if self._log is not None:
-            self._log.close()
-            self._log = None
-        self.state = load_state(self.folder, self.state)
-        self._log = LogWriter(self.folder / self.state.manifest.log, self.state.log_end)
-        self._remove_orphans()
-
-    def _remove_orphans(self) -> None:
-        """Remove files of ours that the manifest does not name: a crash or a flush left them."""
-        keep = self.state.manifest.files() | {LOCK}
-        for path in self.folder.iterdir():
-            if path.name in keep or not path.name.startswith(
-                ("segment-", "deleted-", "log-", NAME)
-            ):
-                if path.name not in keep and path.name.startswith(("model-", ".model-")):
-                    shutil.rmtree(path, ignore_errors=True)
-                continue
-            remove(path)
-
-
-def create_folder(folder: Path, manifest: Manifest, model: Any) -> None:
-    """Make the folder of an empty collection; it exists once its manifest does."""
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise StorageError(f"{folder} is not empty: give a new folder")
-    try:
-        model.save(folder / manifest.model)
-        manifest = replace(manifest, model_files=model_files(folder / manifest.model))
-        create_log(folder / manifest.log)
-        with storage_errors(folder):
-            sync_folder(folder)
-        write_manifest(folder, manifest)
-        with storage_errors(folder):
-            sync_folder(folder.parent)
-    except BaseException:
-        with suppress(OSError):
-            shutil.rmtree(folder)
-        raise

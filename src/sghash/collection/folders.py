@@ -1,0 +1,51 @@
+"""The folder of a collection: made where it is missing, and cleared of what no manifest names."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from sghash.collection.disk import LOCK, remove
+from sghash.collection.manifest import is_ours
+from sghash.errors import StorageError
+from sghash.files import storage_errors
+
+
+def make_folders(folder: Path) -> list[Path]:
+    """Make a folder and those above it; return which were made, outermost first."""
+    with storage_errors(folder):
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        made = []
+        for path in reversed(missing):
+            with suppress(FileExistsError):  # somebody else was quicker
+                path.mkdir()
+                made.append(path)
+        if not folder.is_dir():
+            raise StorageError(
+                f"cannot make {folder}: a file stands in its way; choose another name"
+            )
+    return made
+
+
+def names_in(folder: Path) -> set[str]:
+    """Names of all that a folder holds but the lock."""
+    with storage_errors(folder, doing="read"):
+        return {path.name for path in folder.iterdir()} - {LOCK}
+
+
+def remove_ours(folder: Path, *, keep: Iterable[str] = ()) -> None:
+    """Remove files that only a collection names so, and that nobody needs: a crash left them.
+
+    Where the system refuses, a later call tries again.
+    """
+    kept = {*keep, LOCK}
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            if path.name in kept or not is_ours(path.name):
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                remove(path)

@@ -1,0 +1,61 @@
+"""One moment of a collection as a search sees it: its rows, and the model that made their codes."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sghash.collection.decoding import Decoder, decoder_of
+from sghash.collection.manifest import Manifest
+from sghash.collection.models import load_checked
+from sghash.collection.state import State
+
+
+class ModelHolder:
+    """The model of one fingerprint: read from the folder, and checked, when first needed."""
+
+    def __init__(self, folder: Path, manifest: Manifest, model: Any = None) -> None:
+        self._folder, self._manifest = folder, manifest
+        self._guard = threading.Lock()
+        self._model: Any = model
+        self._decoder: Decoder | None = None
+
+    @property
+    def model(self) -> Any:
+        """The model itself."""
+        with self._guard:
+            if self._model is None:
+                self._model = load_checked(self._folder, self._manifest)
+            return self._model
+
+    @property
+    def decoder(self) -> Decoder:
+        """The linear way from codes to vectors, for the metric of the collection."""
+        model = self.model
+        with self._guard:
+            if self._decoder is None:
+                self._decoder = decoder_of(model, self._manifest.metric)
+            return self._decoder
+
+    def renew_guard(self) -> None:
+        """Begin with a free guard: a fork may have copied one that is held for ever."""
+        self._guard = threading.Lock()
+
+    def fits(self, manifest: Manifest) -> bool:
+        """Whether it is the model of this manifest too."""
+        mine = self._manifest
+        return (mine.fingerprint, mine.metric) == (manifest.fingerprint, manifest.metric)
+
+
+class Moment(NamedTuple):
+    """Rows and model that belong together; taken once for each search, and never changed."""
+
+    state: State
+    holder: ModelHolder
+
+    def following(self, folder: Path, state: State, model: Any = None) -> Moment:
+        """The next moment; the model is kept where it is still the one of the codes."""
+        if self.holder.fits(state.manifest):
+            return Moment(state, self.holder)
+        return Moment(state, ModelHolder(folder, state.manifest, model))
