@@ -104,7 +104,9 @@ class Collection:
         their checksums tested, so that nothing done to the files later can matter.
         """
         folder = Path(path).resolve()
-        writer = Writer(folder, in_memory=in_memory) if writable else None
+        writer = None
+        if writable:
+            writer = Writer(folder, in_memory=in_memory, shown=os.fspath(path))
         collection = cls(folder, writer=writer, in_memory=in_memory)
         if model is not None:
             try:

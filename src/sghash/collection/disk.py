@@ -142,16 +142,17 @@ class WriterLock:
     """The right to write, held by at most one process; the system frees it when that one dies.
 
     The folder itself is locked where the system can do that, so that removing `writer.lock` lets
-    nobody in; and the file in it, for systems that cannot.
+    nobody in; and the file in it, for systems that cannot. `shown` is what messages call it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, shown: str | None = None) -> None:
         self.folder, self._process = folder, os.getpid()
-        self._folder_handle = _lock_folder(folder)
+        self._shown = shown or str(folder)
+        self._folder_handle = _lock_folder(folder, self._shown)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         self._handle = Handle(folder / LOCK, flags)
         try:
-            _lock(self._handle, folder)
+            _lock(self._handle, self._shown)
             with storage_errors(folder):
                 self._place = place_of(os.stat(folder))
             self.check()
@@ -168,7 +169,7 @@ class WriterLock:
         """Refuse to write unless this process holds the lock of what stands at the path."""
         if not self.is_own:
             raise StorageError(
-                f"{self.folder} was opened for writing by process {self._process}, which then "
+                f"{self._shown} was opened for writing by process {self._process}, which then "
                 "forked: open it again in the process that shall write",
             )
         with storage_errors(self.folder):
@@ -182,7 +183,7 @@ class WriterLock:
                 same = False
         if not same:
             raise StorageError(
-                f"{self.folder} is not the folder any more that was opened for writing here: "
+                f"{self._shown} is not the folder any more that was opened for writing here: "
                 "nothing was written; close this collection and open it again",
             )
 
@@ -193,13 +194,13 @@ class WriterLock:
             self._folder_handle.close()
 
 
-def _lock_folder(folder: Path) -> Handle | None:
+def _lock_folder(folder: Path, shown: str) -> Handle | None:
     """Lock a folder; None where the system locks files only."""
     if os.name != "posix":
         return None
     handle = Handle(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        _lock(handle, folder)
+        _lock(handle, shown)
     except StorageError as error:
         handle.close()
         if error.errno in _BUSY:
@@ -211,7 +212,7 @@ def _lock_folder(folder: Path) -> Handle | None:
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
 
 
-def _lock(handle: Handle, folder: Path) -> None:
+def _lock(handle: Handle, shown: str) -> None:
     try:
         if os.name == "nt":
             import msvcrt
@@ -228,4 +229,4 @@ def _lock(handle: Handle, folder: Path) -> None:
             if error.errno in _BUSY
             else "cannot be locked on this file system: keep the collection on a local disk"
         )
-        raise StorageError(error.errno, f"{folder} {told}") from error
+        raise StorageError(error.errno, f"{shown} {told}") from error

@@ -49,12 +49,17 @@ class Writer:
     state: State
 
     def __init__(
-        self, folder: Path, *, lock: WriterLock | None = None, in_memory: bool = False
+        self,
+        folder: Path,
+        *,
+        lock: WriterLock | None = None,
+        in_memory: bool = False,
+        shown: str | None = None,
     ) -> None:
         self.folder, self._in_memory = folder, in_memory
         self._number = 0
         read_manifest(folder)  # no lock file is left in a folder that is no collection
-        self._lock = WriterLock(folder) if lock is None else lock
+        self._lock = WriterLock(folder, shown=shown) if lock is None else lock
         self._log: LogWriter | None = None
         # False from the first moment of a change to its last: whatever interrupts it, the next
         # change reads the disk again before it relies on memory.
