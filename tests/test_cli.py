@@ -215,6 +215,8 @@ WRONG = {
                ("kept", "1.5"), ("kept", "")],
     "info": [("no-such-thing",), ("text.npy",), ("empty-folder",)],
     "verify": [(), ("no-such-thing",), ("text.npy",), ("empty-folder",), ("vectors.npy",)],
+    "backup": [(), ("kept",), ("no", "copy"), ("model", "copy"), ("kept", "kept"),
+               ("kept", "model"), ("kept", "text.txt")],
     "completion": [(), ("nonsense",)],
     "demo": [("--seed", "x")],
 }  # fmt: skip
