@@ -65,7 +65,7 @@ def hint(word: str) -> str:
 def refusal(text: str, start: int, reason: str) -> InvalidInput:
     """The error for a condition that is wrong from character `start` on."""
     if not text.strip():
-        return InvalidInput("the condition is empty: write it as in year >= 2000, or give None")
+        return InvalidInput("the condition is empty: write it as in year >= 2000")
     place = f"at {text[start : start + 30]!r}"
     if not text[start:].strip():
         place = f"after {text[max(0, start - 30) : start]!r}"
