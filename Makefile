@@ -12,7 +12,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: help demo docs figures test test-all test-torch check format setup bench wheel clean
+.PHONY: help demo docs figures test test-all test-torch stress stress-long check format setup bench wheel clean
 
 help: ## list the commands
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*##/\t/' | while IFS=$$'\t' read -r name text; do
@@ -44,6 +44,12 @@ test: $(VENV)/.dev ## the tests (under five minutes)
 
 test-all: $(VENV)/.dev ## the slow tests and those that install things (under thirty minutes)
 	$(RUN) -m pytest -q -m 'slow'
+
+stress: $(VENV)/.dev ## kills, interrupts and faults against a reference, for about five minutes
+	$(RUN) tests/stress/run.py --events 1000 --jobs 2
+
+stress-long: $(VENV)/.dev ## ten thousand of them, damaged files and a million kernel calls (under 45 minutes)
+	$(RUN) tests/stress/run.py --events 10000 --jobs 2
 
 $(VENV)/.torch: $(VENV)/.dev
 	@echo "installing PyTorch into $(VENV) ..." >&2

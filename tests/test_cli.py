@@ -215,6 +215,8 @@ WRONG = {
                ("kept", "1.5"), ("kept", "")],
     "info": [("no-such-thing",), ("text.npy",), ("empty-folder",)],
     "verify": [(), ("no-such-thing",), ("text.npy",), ("empty-folder",), ("vectors.npy",)],
+    "backup": [(), ("kept",), ("no", "copy"), ("model", "copy"), ("kept", "kept"),
+               ("kept", "model"), ("kept", "text.txt")],
     "completion": [(), ("nonsense",)],
     "demo": [("--seed", "x")],
 }  # fmt: skip
@@ -261,7 +263,7 @@ def test_wrong_arguments_are_one_sentence_and_leave_nothing(run, verb, folder):
          "there is no file no.txt: check the path"),
         (("create", "c", "nan.npy", "--model", "LSH"), "X contains NaN: remove or fill these"),
         (("search", "kept", "narrow.npy"), "expected 12: use vectors of the same kind"),
-        (("search", "kept", "vectors.npy", "--where", ""), "(invalid syntax): write it as in"),
+        (("search", "kept", "vectors.npy", "--where", ""), "is empty: write it as in"),
         (("evaluate", "vectors.npy", "--stop", "1"), "there is only 1: give more vectors"),
         (("evaluate", "vectors.npy", "--stop", "10"), "too few for 10 neighbours each: give more"),
         (("info", "empty-folder"), "neither a collection nor a model, and holds no vectors"),

@@ -18,7 +18,7 @@ Vectors: TypeAlias = NDArray[np.float32]
 Ids: TypeAlias = NDArray[np.int64]
 
 MAX_BITS = 4096
-# The largest id: one number above it is still a number, the next one never used.
+# One below the largest int64, so that the id after the last one is a number as well.
 MAX_ID = 2**63 - 2
 
 
@@ -129,8 +129,13 @@ def available_cores() -> int:
 
 
 def check_ids(ids: ArrayLike, n: int | None = None, *, name: str = "ids") -> Ids:
-    """Return ids as a 1-D int64 array without negative values, of length `n` if given."""
-    array = np.asarray(ids)
+    """Return ids as a 1-D int64 array of numbers from 0 to `MAX_ID`, of length `n` if given."""
+    if isinstance(ids, (list, tuple)) and any(isinstance(i, (bool, np.bool_)) for i in ids):
+        raise InvalidDtype(f"{name} must be whole numbers, got truth values")
+    try:
+        array = np.asarray(ids)
+    except (ValueError, OverflowError, TypeError) as error:
+        raise InvalidInput(f"{name} must be one row of whole numbers ({error})") from error
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu" or array.dtype == np.uint64:
@@ -143,7 +148,21 @@ def check_ids(ids: ArrayLike, n: int | None = None, *, name: str = "ids") -> Ids
         raise InvalidInput(f"got {len(array)} {name} for {n} rows: give one per row")
     if len(array) and int(array.min()) < 0:
         raise InvalidInput(f"{name} must not be negative (-1 marks a missing neighbour)")
+    if len(array) and int(array.max()) > MAX_ID:
+        raise InvalidInput(
+            f"{name} must be at most {MAX_ID} (2**63 - 2), got {array.max()}: choose smaller ones"
+        )
     return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def next_ids(first: int, n: int) -> Ids:
+    """Return the n ids from `first` on, the smallest never used before."""
+    if n and first + n - 1 > MAX_ID:
+        raise InvalidInput(
+            f"{n} more rows cannot be numbered: the next id would be {first}, the last possible "
+            f"one is {MAX_ID}; give ids that are still free"
+        )
+    return np.arange(n, dtype=np.int64) + np.int64(first if n else 0)
 
 
 def check_mask(mask: ArrayLike, n: int) -> NDArray[np.bool_]:

@@ -29,6 +29,7 @@ VALID = {
     "convert": {"source": "vectors.npy", "target": "new.fvecs"},
     "info": {"what": "vectors.npy"},
     "verify": {"path": "kept"},
+    "backup": {"collection": "kept", "folder": "new"},
     "completion": {"shell": "zsh"},
 }
 

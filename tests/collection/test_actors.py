@@ -199,6 +199,7 @@ def test_searches_beside_a_reencode_see_one_moment(tmp_path, vectors):
     collection = Collection.create(tmp_path / "c", models[0], keep_vectors="float32")
     collection.add(vectors)
     reader = Collection.open(tmp_path / "c")
+    reader.search(vectors[:1])
     wrong, seen, stop = [], set(), threading.Event()
 
     def look(opened):

@@ -180,6 +180,10 @@ def test_shapes_are_compared_before_a_kernel_sees_them(tmp_path, model, vectors,
                 row[2] = shape
 
     rewrite_header(segment, change)
+    with pytest.raises(BadFile, match="called the same"):
+        Collection.open(path)
+    # Not even where the manifest knows no checksum of the file.
+    rewrite_manifest(path, lambda body: body["segments"][0].update(checksum=None))
     with pytest.raises(BadFile, match="damaged"):
         Collection.open(path)
 

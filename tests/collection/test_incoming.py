@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -128,3 +130,70 @@ def test_what_is_wrong_at_the_end_is_refused_before_the_first_block(tmp_path, mo
         assert collection.add(Source(vectors[:0])).tolist() == []
     with pytest.raises(StorageError, match="writable"):
         Collection.open(tmp_path / "c").add(Source(vectors))
+
+
+def test_a_key_given_twice_is_found_at_once(tmp_path, model):
+    """A count of every key would take minutes here."""
+    keys = [f"key {i}" for i in range(60_000)]
+    with Collection.create(tmp_path / "c", model) as collection:
+        codes = np.zeros((len(keys) + 1, 3), dtype=np.uint8)
+        started = time.perf_counter()
+        with pytest.raises(InvalidInput, match="key 'key 59999' is given twice"):
+            collection.add_codes(codes, [*keys, keys[-1]], fingerprint=model.fingerprint_)
+        assert time.perf_counter() - started < 5
+
+
+@pytest.mark.parametrize("block", [False, True])
+def test_ids_end_where_the_next_one_is_still_a_number(tmp_path, model, vectors, block):
+    most = 2**63 - 2
+    with Collection.create(tmp_path / "c", model) as collection:
+        with pytest.raises(InvalidInput, match=f"at most {most}"):
+            collection.add(vectors[:1], [most + 1])
+        assert collection.add(vectors[:2]).tolist() == [0, 1]
+        collection.add(vectors[2:3], [most - 1])
+        given = Source(vectors[3:5]) if block else vectors[3:5]
+        for ids in (None, ["a", "b"]):
+            with pytest.raises(InvalidInput, match="cannot be numbered"):
+                collection.add(given, ids)
+            assert len(collection) == 3
+        assert collection.add(vectors[3:4]).tolist() == [most]
+        with pytest.raises(InvalidInput, match="cannot be numbered"):
+            collection.add(vectors[5:6])
+        assert collection.add(vectors[5:6], [2]).tolist() == [2]
+        assert collection.add(Source(vectors[:0])).tolist() == []
+        collection.compact()
+    assert contents(tmp_path / "c")[0] == [0, 1, 2, most - 1, most]
+    with Collection.open(tmp_path / "c", writable=True) as collection:
+        with pytest.raises(InvalidInput, match="cannot be numbered"):
+            collection.add(vectors[5:6])
+        assert collection.search(vectors[3:4], 1).ids.tolist() == [[most]]
+
+
+def test_ids_that_can_be_gone_through_once_count(tmp_path, model, vectors):
+    with Collection.create(tmp_path / "c", model) as collection:
+        assert collection.add(vectors[:3], (key for key in "abc")).tolist() == [0, 1, 2]
+        assert collection.add(vectors[3:5], (i for i in (8, 9))).tolist() == [8, 9]
+        collection.delete(key for key in "ab")
+        assert collection.ids.tolist() == [2, 8, 9]
+        found = collection.search(vectors[:1], 3, where=(key for key in "c"))
+        assert found.ids.tolist() == [[2, -1, -1]]
+        assert collection.get(np.asarray("c")).ids.tolist() == [2]
+
+
+def test_ids_without_order_or_of_mixed_kinds_are_refused(tmp_path, model, vectors):
+    with Collection.create(tmp_path / "c", model) as collection:
+        collection.add(vectors[:3])
+        for ids, sentence in [
+            ({"a", "b"}, "a set, which has no order"),
+            ([True, 5], "truth values"),
+            ([[5], [6, 7]], "one row of whole numbers"),
+            (["a", 5], "not both"),
+            (["a\ud800", "b"], "half of a surrogate pair"),
+            (["a", "a"], "twice"),
+        ]:
+            with pytest.raises(InvalidInput, match=sentence):
+                collection.add(vectors[:2], ids)
+        for where in ([True, 2, 3], [[True], [False, True]], "\ud800", ["\ud800"]):
+            with pytest.raises(InvalidInput):
+                collection.search(vectors[:1], where=where)
+        assert len(collection) == 3

@@ -34,7 +34,8 @@ def test_ties_go_to_the_smaller_id_whatever_the_order_of_adding(make, rng):
     index, codes = make(n_bits=4), random_codes(rng, 300, 4)
     ids = rng.permutation(300) * 7
     for start in range(0, 300, 77):
-        index.add(codes[start : start + 77], ids=ids[start : start + 77])
+        given = index.add(codes[start : start + 77], ids=ids[start : start + 77])
+        np.testing.assert_array_equal(given, ids[start : start + 77])
     order = np.argsort(ids)
     expected = reference.hamming_neighbors(codes[order], codes[:9], 40, n_bits=4)
     found = index.search(codes[:9], k=40)
@@ -116,6 +117,9 @@ def test_awkward_arrays_just_work(make, rng):
         (lambda i: i.add(np.zeros((2, 2), np.uint8), ids=[7, 7]), InvalidInput, "twice"),
         (lambda i: i.add(np.zeros((1, 2), np.uint8), ids=[1]), InvalidInput, "already"),
         (lambda i: i.add(np.zeros((1, 2), np.uint8), ids=[-1]), InvalidInput, "negative"),
+        (lambda i: i.add(np.zeros((1, 2), np.uint8), ids=[2**63 - 1]), InvalidInput, "at most"),
+        (lambda i: i.add(np.zeros((1, 2), np.uint8), ids=[True]), InvalidDtype, "truth values"),
+        (lambda i: i.add(np.zeros((2, 2), np.uint8), ids=[[7], [8, 9]]), InvalidInput, "one row"),
         (lambda i: i.add(np.zeros((1, 2), np.uint8), ids=[0.5]), InvalidDtype, "whole"),
         (lambda i: i.add(np.zeros((1, 2), np.uint8), ids=[8, 9]), InvalidInput, "one per row"),
         (lambda i: i.search(np.zeros((1, 3), np.uint8)), InvalidInput, "same model"),

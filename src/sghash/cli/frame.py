@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "sghash.cli.verify",
         "Read a collection, a model or an index, and check every byte.",
     ),
+    "backup": ("sghash.cli.backup", "Copy a collection, consistently, and verify the copy."),
     "completion": ("sghash.cli.completion", "Print the completion script of a shell."),
 }
 

@@ -19,7 +19,7 @@ _NOUNS = {"rows": "rows", "deleted": "deleted rows", "files": "files", "bytes": 
 @click.command(
     "verify",
     epilog=examples(
-        "sghash verify photos && cp -r photos /backup",
+        "sghash verify photos",
     ),
 )
 @click.argument("path", type=path_type)

@@ -98,7 +98,7 @@ class _Copy:
         create_log(self._target / log, identity)
         return replace(
             manifest, identity=manifest.identity or new_identity(), segments=tuple(entries),
-            log=log, log_identity=identity, log_end=0, next_id=state.next_id,
+            n_rows=len(state), log=log, log_identity=identity, log_end=0, next_id=state.next_id,
             next_file=self._number, columns=dict(state.kinds), version=VERSION,
             **describe_model(folder),
         )  # fmt: skip
@@ -113,19 +113,18 @@ class _Copy:
             name = self._name("segment")
             file.verify()
             write_new(self._target / name, _blocks(file.data))
-        entry = SegmentEntry(name, len(segment.rows), identity=file.identity)
+        entry = SegmentEntry(
+            name, len(segment.rows), identity=file.identity, checksum=file.checksum
+        )
         if segment.alive is not None:
-            marks, identity = self._name("deleted"), new_identity()
-            write_marks(self._target / marks, segment, identity)
-            entry = replace(entry, deleted=marks, deleted_identity=identity)
+            entry = write_marks(self._target / self._name("deleted"), segment, entry)
         self._tell(segment.n_alive)
         return entry
 
     def _rewritten(self, segments: list[Segment]) -> SegmentEntry:
-        name, identity = self._name("segment"), new_identity()
-        n = write_segment(self._target / name, segments, identity)
-        self._tell(n)
-        return SegmentEntry(name, n, identity=identity)
+        entry = write_segment(self._target / self._name("segment"), segments)
+        self._tell(entry.n)
+        return entry
 
     def _name(self, kind: str) -> str:
         self._number += 1

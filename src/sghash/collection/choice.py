@@ -36,6 +36,7 @@ def allowed_rows(where: Any, state: State, views: Sequence[View]) -> list[_Mask 
 
 def ids_of(given: Any, state: State) -> Ids:
     """Ids as int64, from ids or from string keys; one that is not there is refused."""
+    given = in_order(given)
     if are_keys(given):
         keys = [given] if isinstance(given, str) else list(given)
         ids = state.find_keys(keys)
@@ -48,6 +49,15 @@ def ids_of(given: Any, state: State) -> Ids:
     if len(unknown):
         raise InvalidInput(f"id {unknown[0]} is not in the collection")
     return ids
+
+
+def in_order(given: Any) -> Any:
+    """Ids or keys as they came, but something that can be gone through once as a list."""
+    if isinstance(given, np.ndarray) and given.ndim == 0:
+        return given[None]
+    if hasattr(given, "__iter__") and not hasattr(given, "__len__"):
+        return list(given)
+    return given
 
 
 def are_keys(given: Any) -> TypeGuard[Sequence[str]]:
@@ -63,7 +73,9 @@ def are_keys(given: Any) -> TypeGuard[Sequence[str]]:
 
 
 def _is_mask(where: Any) -> bool:
-    return isinstance(where, (np.ndarray, list, tuple)) and np.asarray(where).dtype == np.bool_
+    if isinstance(where, (list, tuple)):
+        return len(where) > 0 and all(isinstance(truth, (bool, np.bool_)) for truth in where)
+    return hasattr(where, "__array__") and np.asarray(where).dtype == np.bool_
 
 
 def live_ids(views: Sequence[View]) -> Ids:

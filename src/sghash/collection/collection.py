@@ -172,8 +172,7 @@ class Collection:
         """See what other processes have done since; returns the number of rows."""
         with self._guard:
             if self._writer is None:
-                state = load_state(self._folder, self._moment.state, in_memory=self._in_memory)
-                self._see(state)
+                self._moment = self._moment.refreshed(self._folder, in_memory=self._in_memory)
             return len(self)
 
     def check_fingerprint(self, fingerprint: str) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sghash.blocks import VectorSource, blocks_of
-from sghash.collection.choice import are_keys
+from sghash.collection.choice import are_keys, in_order
 from sghash.collection.columns import Column, columns_of, fit_kinds
 from sghash.collection.rows import Rows, make_rows
 from sghash.collection.segments import Progress
 from sghash.collection.state import State
 from sghash.collection.texts import texts_of
-from sghash.errors import InvalidInput
-from sghash.validation import Codes, Ids, Vectors, check_ids, check_vectors
+from sghash.errors import InvalidDtype, InvalidInput
+from sghash.validation import Codes, Ids, Vectors, check_ids, check_vectors, next_ids
 
 # Vectors of a source that are read, and made durable, at a time; in float32.
 BLOCK_BYTES = 1 << 24
@@ -94,6 +94,9 @@ def _numbers_and_keys(
     state: State, ids: Any, n: int, replacing: bool
 ) -> tuple[Ids, Sequence[str] | None]:
     """Ids for n new rows, and their keys if they have any."""
+    if isinstance(ids, AbstractSet):
+        raise InvalidDtype("ids are a set, which has no order: give one id per row in a list")
+    ids = in_order(ids)
     if ids is None or not are_keys(ids):
         return _numbers(state, ids, n, replacing), None
     names = [ids] if isinstance(ids, str) else list(ids)
@@ -103,7 +106,7 @@ def _numbers_and_keys(
 def _numbers(state: State, ids: Any, n: int, replacing: bool) -> Ids:
     """Ids for n new rows: the next ones, or those given, checked."""
     if ids is None:
-        return np.arange(state.next_id, state.next_id + n, dtype=np.int64)
+        return next_ids(state.next_id, n)
     numbers = check_ids(ids, n)
     rising = np.sort(numbers)
     twice = rising[1:][rising[1:] == rising[:-1]]
@@ -123,16 +126,18 @@ def _numbers_of_keys(state: State, keys: list[str], n: int, replacing: bool) -> 
         raise InvalidInput(f"got {len(keys)} ids for {n} rows: give one per row")
     if "" in keys:
         raise InvalidInput("a key must not be an empty string")
-    if len(set(keys)) != n:
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise InvalidInput(f"key {twice!r} is given twice: every row needs a key of its own")
+    seen: set[str] = set()
+    for key in keys:
+        if key in seen:
+            raise InvalidInput(f"key {key!r} is given twice: every row needs a key of its own")
+        seen.add(key)
     numbers = state.find_keys(keys)
     known = numbers >= 0
     if not replacing and known.any():
         raise InvalidInput(
             f"key {keys[int(np.argmax(known))]!r} is in the collection already: use upsert"
         )
-    numbers[~known] = np.arange(state.next_id, state.next_id + np.count_nonzero(~known))
+    numbers[~known] = next_ids(state.next_id, int(np.count_nonzero(~known)))
     return numbers
 
 

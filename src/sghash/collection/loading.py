@@ -58,7 +58,13 @@ def _load(folder: Path, manifest: Manifest, previous: State | None, *, in_memory
             if same is None
             else marked_anew(folder, entry, same)
         )
-    return _follow(folder, State(manifest, tuple(stored)), read_log(folder / manifest.log))
+    state = State(manifest, tuple(stored))
+    if manifest.version > 1 and len(state) != manifest.n_rows:
+        raise BadFile(
+            f"{folder} is damaged: its segments have {len(state)} rows, the manifest says "
+            f"{manifest.n_rows}; restore it from a copy"
+        )
+    return _follow(folder, state, read_log(folder / manifest.log))
 
 
 def _with_manifest(state: State, manifest: Manifest) -> State:

@@ -52,14 +52,16 @@ def is_ours(name: str) -> bool:
 class SegmentEntry:
     """A segment file, how many rows it has, and the file that marks its deleted ones.
 
-    Identities are empty where version 1 wrote the file.
+    Identities are empty, and checksums None, where version 1 wrote the file.
     """
 
     file: str
     n: int
     deleted: str | None = None
     identity: str = ""
+    checksum: int | None = None
     deleted_identity: str = ""
+    deleted_checksum: int | None = None
     kind: str = SEGMENT_KINDS[0]
 
 
@@ -67,8 +69,9 @@ class SegmentEntry:
 class Manifest:
     """What a collection consists of; `next_file` and `next_id` were never used before.
 
-    `log_end` is how long the log was when a writer last closed it; `plan` is what was measured
-    about searching this collection, None if nothing was.
+    `n_rows` counts the living rows of the segments, without those of the log; `log_end` is how long
+    the log was when a writer last closed it; `plan` is what was measured about searching this
+    collection, None if nothing was.
     """
 
     n_bits: int
@@ -80,6 +83,7 @@ class Manifest:
     model_files: dict[str, str]
     log: str
     segments: tuple[SegmentEntry, ...] = ()
+    n_rows: int = 0
     columns: dict[str, str] = field(default_factory=dict)
     next_id: int = 0
     next_file: int = 1
@@ -174,7 +178,7 @@ def _check(manifest: Manifest) -> None:
     _expect(all(_plain(name) for name in manifest.model_files), "model_files")
     _expect(_named("log", manifest.log), "log")
     _expect(_is_map(manifest.columns, lambda kind: kind in KINDS), "columns")
-    for name in ("next_id", "next_file", "generation", "log_end", "model_bytes"):
+    for name in ("n_rows", "next_id", "next_file", "generation", "log_end", "model_bytes"):
         _expect(_is_count(getattr(manifest, name)), name)
     _expect(manifest.next_id <= MAX_ID + 1, "next_id")
     _expect(manifest.plan is None or isinstance(manifest.plan, dict), "plan")
@@ -193,6 +197,8 @@ def _check_entry(entry: SegmentEntry) -> None:
     _expect(entry.deleted is None or _named("deleted", entry.deleted), "segments")
     _expect(_is_identity(entry.identity, required=False), "segments")
     _expect(_is_identity(entry.deleted_identity, required=False), "segments")
+    for number in (entry.checksum, entry.deleted_checksum):
+        _expect(number is None or _is_count(number), "segments")
     _expect(isinstance(entry.kind, str), "segments")
     if entry.kind not in SEGMENT_KINDS:
         raise NewerFormat(

@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sghash.collection.decoding import Decoder, decoder_of
-from sghash.collection.manifest import Manifest
+from sghash.collection.loading import load_state
+from sghash.collection.manifest import Manifest, read_manifest
 from sghash.collection.models import load_checked
 from sghash.collection.state import State
+from sghash.errors import BadFile, StorageError
+
+_ATTEMPTS = 100
 
 
 class ModelHolder:
@@ -38,6 +42,11 @@ class ModelHolder:
                 self._decoder = decoder_of(model, self._manifest.metric)
             return self._decoder
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the model was needed already."""
+        return self._model is not None
+
     def renew_guard(self) -> None:
         """Begin with a free guard: a fork may have copied one that is held for ever."""
         self._guard = threading.Lock()
@@ -53,6 +62,25 @@ class Moment(NamedTuple):
 
     state: State
     holder: ModelHolder
+
+    def refreshed(self, folder: Path, *, in_memory: bool) -> Moment:
+        """The collection as it is on the disk now.
+
+        Whoever has searched will search again: the model is then read at once, for the next one
+        may replace it before it is needed.
+        """
+        for _ in range(_ATTEMPTS):
+            state = load_state(folder, self.state, in_memory=in_memory)
+            moment = self.following(folder, state)
+            try:
+                if self.holder.is_loaded:
+                    moment.holder.model  # noqa: B018 - reads it
+            except (StorageError, BadFile):
+                if read_manifest(folder) == state.manifest:
+                    raise
+            else:
+                return moment
+        raise StorageError(f"{folder} gets new models faster than they can be read: try later")
 
     def following(self, folder: Path, state: State, model: Any = None) -> Moment:
         """The next moment; the model is kept where it is still the one of the codes."""

@@ -193,9 +193,21 @@ def checked_rows(
                 _array(arrays, "keys.rows", "i8", (n_keys,)),
             )
         columns = {name: _column(arrays, name, kind, n) for name, kind in kinds.items()}
+        _refuse_unknown(arrays, columns, shape)
     except (KeyError, ValueError, TypeError) as error:
         raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
     return Rows(first, ids, codes, vectors, keys, columns, stored)
+
+
+def _refuse_unknown(
+    arrays: Mapping[str, NDArray[Any]], columns: Mapping[str, Column], shape: Shape
+) -> None:
+    """Refuse arrays that nothing refers to: something that did refer to them was lost."""
+    known = {"codes", "ids", "keys.offsets", "keys.blob", "keys.hashes", "keys.rows"}
+    known |= {"vectors"} if shape.keep_vectors is not None else set()
+    for name in arrays:
+        if name not in known and name.rpartition(":")[0] not in columns:
+            raise ValueError(f"its {name} belong to nothing")
 
 
 def _array(

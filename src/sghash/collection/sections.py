@@ -61,8 +61,11 @@ def section_of(array: NDArray[Any]) -> Section:
 
 def write_sections(
     path: Path, magic: bytes, about: Mapping[str, Any], sections: Mapping[str, Section]
-) -> None:
-    """Write a new file durably; arrays are asked for in pieces of about 1 MiB."""
+) -> int:
+    """Write a new file durably, and return its checksum (see `SectionFile.checksum`).
+
+    Arrays are asked for in pieces of about 1 MiB.
+    """
     table, sizes = [], []
     for name, section in sections.items():
         dtype = section.dtype.newbyteorder("<")
@@ -72,9 +75,10 @@ def write_sections(
     start = _aligned(_PREFIX.size + len(text))
     text = text.ljust(start - _PREFIX.size)
 
+    checksums: list[int] = []
+
     def pieces() -> Iterator[Any]:
         yield _PREFIX.pack(magic, VERSION, len(text), zlib.crc32(text)) + text
-        checksums: list[int] = []
         for section, size in zip(sections.values(), sizes, strict=True):
             yield from _checked_blocks(section, checksums)
             yield bytes(_aligned(size) - size)
@@ -82,6 +86,7 @@ def write_sections(
         yield tail + struct.pack("<I", zlib.crc32(tail))
 
     write_new(path, pieces())
+    return zlib.crc32(np.asarray(checksums, dtype="<u4").tobytes(), zlib.crc32(text))
 
 
 def _checked_blocks(section: Section, checksums: list[int]) -> Iterator[Any]:
@@ -149,7 +154,7 @@ def read_sections(path: Path, magic: bytes, *, in_memory: bool = False) -> Secti
             f"{path} has {len(data)} bytes where {expected} are expected: it was truncated or "
             "written to; restore it from a copy"
         )
-    file = SectionFile(path, about, arrays, data, place)
+    file = SectionFile(path, about, arrays, data, place, zlib.crc32(data[offset:-4], checksum))
     if in_memory:
         file.verify()
     return file
@@ -176,13 +181,18 @@ def _parsed(path: Path, text: bytes) -> tuple[dict[str, Any], list[tuple[str, st
 
 @dataclass(frozen=True, eq=False)
 class SectionFile:
-    """An open file: what its header says, its arrays, read-only, and all of its bytes."""
+    """An open file: what its header says, its arrays, read-only, and all of its bytes.
+
+    `checksum` is the CRC-32 of its header and of its table of checksums: whoever knows it knows
+    what every block must be.
+    """
 
     path: Path
     about: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
     data: memoryview
     place: Place
+    checksum: int
 
     @property
     def identity(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from sghash.collection.columns import join_columns
 from sghash.collection.disk import place_of
-from sghash.collection.manifest import SEGMENT_KINDS, SegmentEntry
+from sghash.collection.manifest import SegmentEntry, new_identity
 from sghash.collection.rows import Rows, Shape, checked_rows, describe_rows, rows_to_arrays
 from sghash.collection.sections import (
     Section,
@@ -103,7 +104,7 @@ class View(NamedTuple):
 def read_segment(folder: Path, entry: SegmentEntry, shape: Shape, *, in_memory: bool) -> Segment:
     """Map a segment file, and read which of its rows are deleted."""
     file = read_sections(folder / entry.file, MAGIC, in_memory=in_memory)
-    _check_identity(file, entry.identity, folder)
+    _check_identity(file, entry.identity, entry.checksum, folder)
     kind = file.about.get("kind", entry.kind)
     if kind != entry.kind:
         raise BadFile(f"{file.path} is of the kind {kind!r}, the manifest says {entry.kind!r}")
@@ -130,13 +131,15 @@ def is_still(segment: Segment, entry: SegmentEntry, folder: Path) -> bool:
     return True
 
 
-def write_marks(path: Path, segment: Segment, identity: str) -> None:
-    """Write which rows of a segment are deleted, one bit each."""
+def write_marks(path: Path, segment: Segment, entry: SegmentEntry) -> SegmentEntry:
+    """Write which rows of a segment are deleted, one bit each; return its entry with the file."""
     alive = segment.alive
     assert alive is not None  # called where rows were deleted
-    owner = "" if segment.file is None else segment.file.identity
-    about = {"n": len(alive), "identity": identity, "segment": owner}
-    write_sections(path, DELETED_MAGIC, about, {"deleted": section_of(np.packbits(~alive))})
+    identity = new_identity()
+    about = {"n": len(alive), "identity": identity, "segment": entry.identity}
+    marks = {"deleted": section_of(np.packbits(~alive))}
+    checksum = write_sections(path, DELETED_MAGIC, about, marks)
+    return replace(entry, deleted=path.name, deleted_identity=identity, deleted_checksum=checksum)
 
 
 def read_marks(folder: Path, entry: SegmentEntry) -> NDArray[np.bool_] | None:
@@ -144,7 +147,7 @@ def read_marks(folder: Path, entry: SegmentEntry) -> NDArray[np.bool_] | None:
     if entry.deleted is None:
         return None
     file = read_sections(folder / entry.deleted, DELETED_MAGIC, in_memory=True)
-    _check_identity(file, entry.deleted_identity, folder)
+    _check_identity(file, entry.deleted_identity, entry.deleted_checksum, folder)
     bits = file.arrays.get("deleted", np.empty(0))
     if file.about.get("n") != entry.n or bits.shape != (-(-entry.n // 8),) or bits.dtype != "u1":
         raise BadFile(f"{file.path} does not mark the {entry.n} rows of {entry.file}")
@@ -154,8 +157,8 @@ def read_marks(folder: Path, entry: SegmentEntry) -> NDArray[np.bool_] | None:
     return alive
 
 
-def _check_identity(file: SectionFile, identity: str, folder: Path) -> None:
-    if file.identity != identity:
+def _check_identity(file: SectionFile, identity: str, checksum: int | None, folder: Path) -> None:
+    if file.identity != identity or checksum not in (None, file.checksum):
         raise BadFile(
             f"{file.path} is not the file that the manifest of {folder} names, though it is called "
             "the same: restore it from a copy"
@@ -165,12 +168,11 @@ def _check_identity(file: SectionFile, identity: str, folder: Path) -> None:
 def write_segment(
     path: Path,
     segments: Sequence[Segment],
-    identity: str,
     *,
     encode: Encode | None = None,
     progress: Progress | None = None,
-) -> int:
-    """Merge the living rows of some segments into one file; return how many there are.
+) -> SegmentEntry:
+    """Merge the living rows of some segments into one file; return its entry for the manifest.
 
     Codes and vectors stream through memory in pieces; ids, keys and metadata pass through as a
     whole. `encode` makes new codes out of the vectors. What is read is checked first: a damaged
@@ -194,9 +196,10 @@ def write_segment(
     if small.keys is not None:
         table = key_table(small.keys)
         sections["keys.hashes"], sections["keys.rows"] = map(section_of, table)
-    about = {"n": n, "identity": identity, "kind": SEGMENT_KINDS[0]}
-    write_sections(path, MAGIC, describe_rows(small) | about, sections)
-    return n
+    entry = SegmentEntry(path.name, n, identity=new_identity())
+    about = {"n": n, "identity": entry.identity, "kind": entry.kind}
+    checksum = write_sections(path, MAGIC, describe_rows(small) | about, sections)
+    return replace(entry, checksum=checksum)
 
 
 def _told(

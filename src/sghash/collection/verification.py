@@ -109,26 +109,19 @@ def check_contents(path: Path, rows: Rows, n_bits: int) -> None:
         for name, column in rows.columns.items():
             _expect(bool(np.all(column.present.view(np.uint8) <= 1)), name)
             if isinstance(column.values, Texts):
-                _check_texts(column.values, name)
+                column.values.to_list()
             elif column.kind == "bool":
                 _expect(bool(np.all(column.values.view(np.uint8) <= 1)), name)
-    except (InvalidInput, ValueError) as error:
+    except (InvalidInput, BadFile, ValueError) as error:
         raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
 
 
 def _check_keys(rows: Rows) -> None:
     assert rows.keys is not None
-    _check_texts(rows.keys, "keys")
+    rows.keys.to_list()
     if rows.stored_keys is not None:
         for stored, found in zip(rows.stored_keys, key_table(rows.keys), strict=True):
             _expect(np.array_equal(stored, found), "keys")
-
-
-def _check_texts(texts: Texts, name: str) -> None:
-    offsets = texts.offsets
-    _expect(offsets[0] == 0 and offsets[-1] == len(texts.blob), name)
-    _expect(bool(np.all(offsets[1:] >= offsets[:-1])), name)
-    texts.to_list()
 
 
 def all_finite(vectors: NDArray[Any]) -> bool:

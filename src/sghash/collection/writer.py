@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -192,22 +191,19 @@ class Writer:
         for entry, segment in zip(manifest.segments, state.stored, strict=True):
             if segment not in merged and segment.n_alive:
                 if len(segment.killed):
-                    name, identity = self._new_name("deleted"), new_identity()
-                    entry = replace(entry, deleted=name, deleted_identity=identity)
-                    write_marks(self.folder / name, segment, identity)
+                    entry = write_marks(self.folder / self._new_name("deleted"), segment, entry)
                 entries.append(entry)
         if any(segment.n_alive for segment in merged):
-            file, identity = self._new_name("segment"), new_identity()
-            path = self.folder / file
-            n = write_segment(path, merged, identity, encode=encode, progress=progress)
-            entries.append(SegmentEntry(file, n, identity=identity))
+            path = self.folder / self._new_name("segment")
+            entries.append(write_segment(path, merged, encode=encode, progress=progress))
         log, log_identity = self._new_name("log"), new_identity()
         create_log(self.folder / log, log_identity)
         with storage_errors(self.folder):
             sync_folder(self.folder)
         following = manifest.following(
-            segments=tuple(entries), log=log, log_identity=log_identity, log_end=0,
-            next_id=state.next_id, next_file=self._number, columns=state.kinds, **(changes or {}),
+            segments=tuple(entries), n_rows=len(state), log=log, log_identity=log_identity,
+            log_end=0, next_id=state.next_id, next_file=self._number, columns=state.kinds,
+            **(changes or {}),
         )  # fmt: skip
         self._replace_manifest(following)
         # The change counts from here on: what fails now is only put off.
