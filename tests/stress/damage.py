@@ -6,7 +6,7 @@ import shutil
 
 import drawing
 import operations
-from checking import contents, difference, look
+from checking import check_folder, contents, difference, look
 from reference import Fault, Worlds, text_of
 
 from sghash import Collection, SghashError
@@ -16,6 +16,9 @@ def flipped(program, rng):
     """Change a byte of one file of a copy, then verify, compact, copy or write."""
     copy, state = program.root / "flipped", program.worlds.states[0]
     shutil.copytree(program.folder, copy)
+    # A writer notes that it has seen all there is; a change cut off by a kill counts from then on.
+    Collection.open(copy, writable=True).close()
+    check_folder(copy, program.worlds)
     files = [p for p in sorted(copy.rglob("*")) if p.is_file() and p.stat().st_size]
     path = files[rng.integers(len(files))]
     original = path.read_bytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import shutil
 import tempfile
@@ -19,7 +20,7 @@ import trouble
 from checking import check_folder
 from pool import KEPT, METRICS, pool
 from reference import Fault, Reference, Worlds
-from session import unpack
+from session import pack, unpack
 
 from sghash import Collection
 
@@ -45,28 +46,50 @@ class Program:
         self.root = Path(tempfile.mkdtemp(prefix=f"sghash-stress-{seed}-", dir=_place(rng)))
         self.folder, self.stderr = self.root / "c", self.root / "stderr"
         self.worlds = Worlds([Reference(keep, metric)])
-        self.event = "create"
+        self.number, self.event, self.before = 0, "create", None
 
     def run(self, n=EVENTS):
         """Let n events happen; raise `Fault` at the first thing that is wrong."""
-        try:
-            self._create(np.random.default_rng([self.seed, 0]))
-            names = list(self.kinds)
-            shares = np.asarray([self.kinds[name] for name in names], dtype=float)
-            self.number = 0
-            while self.counts["events"] < n and self.number < 3 * n:
-                self.number += 1
-                rng = np.random.default_rng([self.seed, self.number])
-                kind = names[rng.choice(len(names), p=shares / shares.sum())]
-                self.event = f"{self.number} {kind.__name__}"
-                if self.verbose:
-                    print(f"  event {self.event}", flush=True)
-                kind(self, rng)
-                check_folder(self.folder, self.worlds)
-                self.counts["checks in full"] += 1
-        finally:
-            shutil.rmtree(self.root, ignore_errors=True)
-        return self.counts
+        self._create(np.random.default_rng([self.seed, 0]))
+        while self.counts["events"] < n and self.number < 3 * n:
+            self.step(self.number + 1)
+
+    def step(self, number):
+        """Event number `number`, which depends on the seed and the collection only."""
+        self.number = number
+        rng = np.random.default_rng([self.seed, number])
+        names = list(self.kinds)
+        shares = np.asarray([self.kinds[name] for name in names], dtype=float)
+        kind = names[rng.choice(len(names), p=shares / shares.sum())]
+        self.event = f"{number} {kind.__name__}"
+        if self.verbose:
+            print(f"  event {self.event}", flush=True)
+        self.before = pack(self.worlds.states[0])
+        shutil.rmtree(self.root / "before", ignore_errors=True)
+        shutil.copytree(self.folder, self.root / "before")
+        kind(self, rng)
+        check_folder(self.folder, self.worlds)
+        self.counts["checks in full"] += 1
+
+    def keep(self, place):
+        """Keep what is needed to repeat the last event: the collection before it, and after it."""
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        for name in ("before", "c"):
+            if (self.root / name).exists():
+                shutil.copytree(self.root / name, place / name)
+        (place / "event").write_bytes(marshal.dumps((self.seed, self.number, self.before)))
+
+    def resume(self, place):
+        """Repeat an event that was kept."""
+        shutil.copytree(place / "before", self.folder)
+        _, number, before = marshal.loads((place / "event").read_bytes())
+        self.worlds = Worlds([unpack(before)])
+        self.step(number)
+
+    def close(self):
+        """Remove all files."""
+        shutil.rmtree(self.root, ignore_errors=True)
 
     def _create(self, rng):
         state = self.worlds.states[0]

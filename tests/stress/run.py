@@ -3,6 +3,10 @@
     python tests/stress/run.py --seed 1 --events 2000 --jobs 2
     python tests/stress/run.py --seed 1000007 --replay        one program again, event by event
 
+Kills come by the clock, so that a program may go another way when it is run again. Therefore an
+event at which something was wrong is kept with the collection as it was before, to be repeated
+alone: `--kept FOLDER --times 50`.
+
 Prints counts as JSON and as a table. Exit code 1 if anything was wrong.
 """
 
@@ -13,6 +17,7 @@ import gc
 import json
 import os
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -29,7 +34,7 @@ from pool import shrink_blocks, warm_up  # noqa: E402
 from reference import Fault  # noqa: E402
 
 PROGRAMS = 1_000_000  # programs of one seed: the seed of a program is seed * PROGRAMS + its number
-MOST_FAULTS = 20
+KEPT = Path(tempfile.gettempdir()) / "sghash-stress-faults"
 
 
 def arguments():
@@ -40,23 +45,32 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=2, help="processes side by side")
     parser.add_argument("--replay", action="store_true", help="run the program of this seed only")
     parser.add_argument("--times", type=int, default=1, help="with --replay: how often")
+    parser.add_argument("--kept", type=Path, help="with --replay: an event that was kept")
+    parser.add_argument("--faults", type=int, default=20, help="stop a job after so many faults")
     parser.add_argument("--only", help="kinds of events, with commas")
     parser.add_argument("--break", dest="broken", choices=sorted(sabotage.WAYS), default=None,
                         help="break the collection on purpose: the run must notice")  # fmt: skip
     return parser.parse_args()
 
 
-def run_program(seed, kinds, verbose=False):
-    """Counts of one program, and what was wrong with it if anything."""
+def run_program(seed, kinds, *, verbose=False, kept=None):
+    """Counts of one program, or of one event that was kept, and what was wrong if anything."""
     program = programs.Program(seed, kinds=kinds, verbose=verbose)
     fault = None
     try:
-        program.run()
-    except Fault as found:
-        fault = (found.kind, f"event {program.event}: {found.text}", seed)
+        if kept is None:
+            program.run()
+        else:
+            program.resume(kept)
     except Exception as error:
-        kind, text = kind_and_text(error)
-        fault = (kind, f"event {program.event}: {text}", seed)
+        known = isinstance(error, Fault)
+        kind, text = (error.kind, error.text) if known else kind_and_text(error)
+        place = KEPT / f"{seed}-{program.number}"
+        if kept is None:
+            program.keep(place)
+        fault = (kind, f"event {program.event}: {text}", seed, str(kept or place))
+    finally:
+        program.close()
     program.counts["programs"] += 1
     return program.counts, fault
 
@@ -66,7 +80,7 @@ def work(job, options, kinds, end):
 
     def run(tell):
         done, n_faults, number = 0, 0, job
-        while done < options.events / options.jobs and n_faults < MOST_FAULTS:
+        while done < options.events / options.jobs and n_faults < options.faults:
             if end is not None and time.monotonic() > end:
                 break
             counts, fault = run_program(options.seed * PROGRAMS + number, kinds)
@@ -81,7 +95,7 @@ def work(job, options, kinds, end):
 def replay(options, kinds):
     counts, faults = Counter(), []
     for _ in range(options.times):
-        some, fault = run_program(options.seed, kinds, verbose=True)
+        some, fault = run_program(options.seed, kinds, verbose=True, kept=options.kept)
         counts.update(some)
         if fault is not None:
             faults.append(fault)
@@ -99,7 +113,7 @@ def run_all(options, kinds):
         for child in children:
             for message in child.messages:
                 if message[0] == "fault":
-                    faults.append((message[1], message[2], 0))
+                    faults.append((message[1], message[2], 0, ""))
                 else:
                     counts.update(message[1])
                     faults += [message[2]] * (message[2] is not None)
@@ -118,10 +132,10 @@ def report(counts, faults, options, seconds):
         print(f"{name:<40}{n:>10}")
     for kind, n in sorted(kinds.items()):
         print(f"FAULT {kind:<34}{n:>10}")
-    for kind, text, seed in faults:
+    for kind, text, seed, kept in faults:
         only = f" --only {options.only}" if options.only else ""
-        print(f"\nFAULT {kind}: {text}")
-        print(f"again: python tests/stress/run.py --seed {seed} --replay{only}")
+        again = f"python tests/stress/run.py --seed {seed} --replay{only}"
+        print(f"\nFAULT {kind}: {text}\nagain: {again}\nthis event alone: {again} --kept {kept}")
     print()
     print(json.dumps({"seed": options.seed, "seconds": round(seconds, 1), "counts": table,
                       "raw errors": kinds["raw error"], "faults": kinds}))  # fmt: skip

@@ -65,7 +65,8 @@ def test_two_minutes_of_stress_find_nothing_wrong():
     ],
 )
 def test_a_collection_broken_on_purpose_is_noticed(way, only, kinds):
-    code, told = run("--seed", 2, "--events", 150, "--only", only, "--break", way, patience=3)
+    options = ["--seed", 2, "--events", 150, "--only", only, "--break", way, "--faults", 1]
+    code, told = run(*options, patience=3)
     assert code == 1 and told["faults"].keys() & kinds
 
 
