@@ -14,21 +14,27 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="need
 PROGRAM = Path(__file__).with_name("run.py")
 
 
-def run(*options, patience=30):
-    command = [sys.executable, str(PROGRAM), *map(str, options)]
-    environment = {**os.environ, "SGHASH_STRESS_PATIENCE": str(patience)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    print(done.stdout[-6000:], done.stderr[-3000:])
-    return done.returncode, json.loads(done.stdout.splitlines()[-1])
+@pytest.fixture
+def run(tmp_path):
+    def run(*options, patience=30):
+        command = [sys.executable, str(PROGRAM), *map(str, options)]
+        own = {"SGHASH_STRESS_PATIENCE": str(patience), "TMPDIR": str(tmp_path)}
+        done = subprocess.run(
+            command, env={**os.environ, **own}, capture_output=True, text=True, check=False
+        )
+        print(done.stdout[-6000:], done.stderr[-3000:])
+        return done.returncode, json.loads(done.stdout.splitlines()[-1])
+
+    return run
 
 
-def test_a_short_run_finds_nothing_wrong():
+def test_a_short_run_finds_nothing_wrong(run):
     code, told = run("--seed", 11, "--events", 30)
     assert code == 0 and not told["faults"]
     assert told["counts"]["events"] >= 30 and told["counts"]["kills"] >= 5
 
 
-def test_a_lost_row_is_noticed():
+def test_a_lost_row_is_noticed(run):
     code, told = run(
         "--seed", 1, "--events", 3, "--jobs", 1, "--only", "plain", "--break", "lost-row"
     )
@@ -36,7 +42,7 @@ def test_a_lost_row_is_noticed():
 
 
 @pytest.mark.slow
-def test_two_minutes_of_stress_find_nothing_wrong():
+def test_two_minutes_of_stress_find_nothing_wrong(run):
     code, told = run("--seed", 12, "--events", 100_000, "--seconds", 130)
     counts = told["counts"]
     assert code == 0 and told["raw errors"] == 0
@@ -64,13 +70,13 @@ def test_two_minutes_of_stress_find_nothing_wrong():
         ("never-returns", "plain", {"hung"}),
     ],
 )
-def test_a_collection_broken_on_purpose_is_noticed(way, only, kinds):
+def test_a_collection_broken_on_purpose_is_noticed(run, way, only, kinds):
     options = ["--seed", 2, "--events", 150, "--only", only, "--break", way, "--faults", 1]
     code, told = run(*options, patience=3)
     assert code == 1 and told["faults"].keys() & kinds
 
 
 @pytest.mark.slow
-def test_a_program_does_the_same_when_it_is_run_again():
+def test_a_program_does_the_same_when_it_is_run_again(run):
     options = ["--seed", 5_000_003, "--replay", "--only", "errors,stopped,flipped,plain"]
     assert run(*options)[1]["counts"] == run(*options)[1]["counts"]
