@@ -17,6 +17,8 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from sghash.errors import InvalidInput
+from sghash.kernels.checks import check_array, check_rows
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.lanes import OFFSET, Address, addresses, constant, load, prefetch
 from sghash.kernels.pieces import cut, run
@@ -40,7 +42,10 @@ def kept_distances(
     `vectors` are float16 or float32; a negative row has an infinite distance. `metric` is "l2"
     (squared), "ip" (negative) or "cosine".
     """
-    out = np.empty(rows.shape, dtype=np.float32)
+    _check(vectors, rows, queries)
+    out = np.full(rows.shape, np.inf, dtype=np.float32)
+    if not len(vectors):
+        return out
     if vectors.dtype == np.float16 and not _HALVES:
         for query, chosen in enumerate(rows):
             for first in range(0, len(chosen), _WIDENED_ROWS):
@@ -59,6 +64,18 @@ def kept_distances(
 
     run([(compute, part) for part in cut(len(rows), threads)])
     return out
+
+
+def _check(vectors: NDArray[Any], rows: Ids, queries: Vectors) -> None:
+    halves = getattr(vectors, "dtype", None) == np.float16
+    check_array(vectors, np.float16 if halves else np.float32, 2, "vectors")
+    check_array(queries, np.float32, 2, "queries")
+    check_rows(rows, len(vectors), len(queries))
+    if vectors.shape[1] != queries.shape[1]:
+        raise InvalidInput(
+            f"queries have {queries.shape[1]} columns, the kept vectors {vectors.shape[1]}: "
+            "use vectors of the same kind"
+        )
 
 
 def _fill(
