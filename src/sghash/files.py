@@ -54,7 +54,7 @@ def usual_mode() -> int:
     return 0o666 & ~umask
 
 
-def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]) -> None:
+def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a temporary sibling of `path`, then rename it into place, durably."""
     target = Path(path)
     with storage_errors(target):
