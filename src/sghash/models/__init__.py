@@ -51,11 +51,10 @@ def load_model(folder: str | Path) -> Any:
     path = Path(folder)
     config = read_config(path)
     name = config.get("model")
-    if name not in _ALL:
+    if not isinstance(name, str) or name not in _ALL:
         raise BadFile(f"{path} holds a model of unknown class {name!r}: upgrade sghash")
-    options = config.get("options", {})
     try:
-        model = model_class(name)(**options)
+        model = model_class(name)(**config["options"])
     except TypeError as error:
         raise BadFile(f"{path}/config.json has options that {name} does not know") from error
     restore(model, path, config)
