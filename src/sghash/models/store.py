@@ -8,8 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import BadFile, InvalidInput, NewerFormat
-from sghash.files import storage_errors, sync_folder, usual_mode
+from sghash.files import usual_mode
 from sghash.models.contents import check_contents, try_out
+from sghash.models.placing import missing, place
 
 if TYPE_CHECKING:
     from sghash.models.base import VectorModel
@@ -91,22 +90,17 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
         "fingerprint": fingerprint_of(model),
         "sghash_version": sghash.__version__,
     }
-    with storage_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-        try:
-            temporary.chmod(0o755)
-            save_file(tensors, temporary / "model.safetensors")
-            text = json.dumps(config, indent=2, sort_keys=True) + "\n"
-            (temporary / "config.json").write_text(text, encoding="utf-8")
-            for name in ("model.safetensors", "config.json"):
-                (temporary / name).chmod(usual_mode())
-                with open(temporary / name, "rb+") as stream:
-                    os.fsync(stream.fileno())
-            _swap_in(temporary, folder)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+    text = json.dumps(config, indent=2, sort_keys=True) + "\n"
+
+    def fill(new: Path) -> None:
+        save_file(tensors, new / "model.safetensors")
+        (new / "config.json").write_text(text, encoding="utf-8")
+        for name in ("model.safetensors", "config.json"):
+            (new / name).chmod(usual_mode())
+            with open(new / name, "rb+") as stream:
+                os.fsync(stream.fileno())
+
+    place(folder, fill)
 
 
 def refuse_other(folder: Path) -> None:
@@ -117,36 +111,22 @@ def refuse_other(folder: Path) -> None:
         raise InvalidInput(f"{folder} holds something that is not a model: give another folder")
 
 
-def _swap_in(temporary: Path, folder: Path) -> None:
-    if folder.exists():
-        old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
-        try:
-            os.replace(folder, old)
-            os.replace(temporary, folder)
-        except BaseException:
-            # Ctrl-C may come before, between or after the two.
-            if not folder.exists():
-                os.replace(old, folder)
-            raise
-        finally:
-            shutil.rmtree(old, ignore_errors=True)
-    else:
-        os.replace(temporary, folder)
-    sync_folder(folder.parent)
-
-
 def read_config(folder: Path) -> dict[str, Any]:
     """The checked `config.json` of a model folder."""
     path = folder / "config.json"
-    if not folder.exists():
-        raise BadFile(f"there is no model folder {folder}: check the path")
+    if not folder.exists() and (error := missing(folder)) is not None:
+        raise error
     if not path.is_file():
         raise BadFile(f"{folder} is not a model folder: it has no config.json")
-    if path.stat().st_size > MAX_CONFIG_BYTES:
-        raise BadFile(f"{path} is larger than any config of a model: save the model again")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        with open(path, "rb") as stream:
+            text = stream.read(MAX_CONFIG_BYTES + 1)
+        if len(text) > MAX_CONFIG_BYTES:
+            raise BadFile(f"{path} is larger than any config of a model: save the model again")
+        config = json.loads(text.decode())
+    except BadFile:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
         raise BadFile(f"{path} is damaged ({error}): save the model again") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise BadFile(f"{path} is not the config of an sghash model")
