@@ -1,0 +1,117 @@
+"""Models, vectors and their codes, made once before any process is forked.
+
+A row of a stressed collection is the serial number of a vector in this pool: what it must hold
+(code, kept vector, decoded vector) is looked up, never computed again.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import sghash
+from sghash import Collection
+from sghash.collection import incoming
+
+WIDTH, SIZE = 12, 4096
+BITS = (20, 21, 33)
+BLOCK = 5  # vectors of a file that are added at a time
+KEPT = (None, "float16", "float32")
+METRICS = ("l2", "ip", "cosine")
+
+
+class Pool(NamedTuple):
+    """`codes[model][rounded]` and `decoded[model][rounded]` are (n, ...) arrays by serial number.
+
+    `rounded` is 1 for codes that were made of the float16 form of the vectors.
+    """
+
+    models: list
+    vectors: np.ndarray
+    halves: np.ndarray
+    codes: list
+    decoded: list
+    numbers: dict
+
+
+@functools.cache
+def pool() -> Pool:
+    rng = np.random.default_rng(5)
+    training = rng.standard_normal((400, WIDTH)).astype(np.float32)
+    models = [sghash.ITQ(n_bits=bits, random_state=0).fit(training) for bits in BITS]
+    vectors = rng.standard_normal((2 * SIZE, WIDTH)).astype(np.float32)
+    vectors = vectors[_certain(models, vectors, rng)][:SIZE]
+    halves = vectors.astype(np.float16)
+    forms = (vectors, halves.astype(np.float32))
+    codes = [[model.encode(form) for form in forms] for model in models]
+    decoded = [[m.decode(c) for c in both] for m, both in zip(models, codes, strict=True)]
+    numbers = {model.fingerprint_: i for i, model in enumerate(models)}
+    return Pool(models, vectors, halves, codes, decoded, numbers)
+
+
+def _certain(models, vectors, rng):
+    """Vectors none of whose bits hangs on rounding: batches of any size must give one code."""
+    keep = np.ones(len(vectors), dtype=bool)
+    for form in (vectors, vectors.astype(np.float16).astype(np.float32)):
+        for model in models:
+            exact = model.encode(form)
+            for _ in range(3):
+                noise = rng.choice([-1e-5, 1e-5], vectors.shape).astype(np.float32)
+                keep &= (model.encode(form + noise) == exact).all(axis=1)
+    assert keep.sum() >= SIZE
+    return keep
+
+
+def shrink_blocks():
+    """Vectors that lie in a file are read a few at a time."""
+    incoming.BLOCK_BYTES = 4 * WIDTH * BLOCK
+
+
+class Source(NamedTuple):
+    """Vectors of the pool as if they lay in a file."""
+
+    serials: list
+
+    @property
+    def shape(self):
+        return len(self.serials), WIDTH
+
+    @property
+    def dtype(self):
+        return np.dtype(np.float32)
+
+    def read(self, start, stop):
+        return pool().vectors[self.serials[start:stop]]
+
+
+def warm_up():
+    """Compile every kernel that a program may call: a forked child would do it each time."""
+    some = pool()
+    with tempfile.TemporaryDirectory() as folder:
+        for kept in KEPT:
+            for metric in METRICS:
+                path = Path(folder) / f"{kept}{metric}"
+                with Collection.create(path, some.models[0], keep_vectors=kept, metric=metric) as c:
+                    _use_everything(c, kept)
+
+
+def _use_everything(collection, kept):
+    vectors = pool().vectors[:20]
+    collection.add(vectors, metadata={"n": list(range(20)), "lang": ["de"] * 20})
+    collection.compact()
+    collection.add(vectors[:3], ["a", "b", "c"])
+    for where in (None, "n > 3"):
+        collection.search(vectors[:2], 3, where=where, threads=1)
+        for shortlist in (None, "all"):
+            options = {"shortlist": shortlist, "where": where, "threads": 1}
+            collection.search(vectors[:2], 3, rerank="decoder", **options)
+            if kept is not None:
+                collection.search(vectors[:2], 3, rerank="vectors", **options)
+        collection.range_search(vectors[:2], 4, where=where, threads=1)
+    collection.similarity_join(2, threads=1)
+    collection.get(collection.ids)
+    collection.verify()
