@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
 import pytest
 
 import sghash
 from sghash import StorageError
-from sghash.files import sha256_of, usual_mode, write_atomically
+from sghash.files import exchange, sha256_of, usual_mode, write_atomically
 
 
 def test_content_and_mode(tmp_path):
@@ -61,3 +62,14 @@ def test_a_saved_model_can_be_read_by_others(tmp_path):
     sghash.LSH(n_bits=4, random_state=0).fit([[0.0], [1.0]]).save(tmp_path / "model")
     for name in ("config.json", "model.safetensors"):
         assert (tmp_path / "model" / name).stat().st_mode & 0o777 == usual_mode()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges names in one step")
+def test_two_names_are_exchanged(tmp_path):
+    left, right = tmp_path / "left", tmp_path / "right"
+    left.mkdir()
+    right.write_bytes(b"a file")
+    assert exchange(left, right)
+    assert right.is_dir() and left.read_bytes() == b"a file"
+    with pytest.raises(FileNotFoundError):
+        exchange(left, tmp_path / "nothing")

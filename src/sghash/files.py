@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import hashlib
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +27,10 @@ _REASONS = {
     errno.EIO: "the disk reports an error: check it, and restore from a copy if it goes on",
     errno.EPERM: "permission is denied: choose another folder or change its permissions",
 }
+
+# What renameat2 answers where the system or the file system cannot exchange.
+_NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 @contextmanager
@@ -57,7 +63,7 @@ def usual_mode() -> int:
     return 0o666 & ~umask
 
 
-def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], None]) -> None:
+def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a temporary sibling of `path`, then rename it into place, durably."""
     target = Path(path)
     with storage_errors(target):
@@ -75,6 +81,23 @@ def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], N
             with suppress(FileNotFoundError):
                 temporary.unlink()
             raise
+
+
+def exchange(left: Path, right: Path) -> bool:
+    """Give each of two files or folders the name of the other, in one step; False if not here."""
+    if sys.platform != "linux":
+        return False
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    names = os.fsencode(left), os.fsencode(right)
+    if rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], ctypes.c_uint(_RENAME_EXCHANGE)) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _NO_EXCHANGE:
+        return False
+    raise OSError(code, os.strerror(code), str(left), None, str(right))
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:

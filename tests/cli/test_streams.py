@@ -90,6 +90,7 @@ def test_codes_and_vectors_go_to_stdout_and_words_to_stderr(run, folder, vectors
         (b"1 2 3\n", "columns, expected 6"),
         (b"nan " * 6, "NaN"),
         (b"1e300 " * 6, "infinite"),
+        (b"1 " * (1 << 20) + b"1", "line 1: longer than 2097152 bytes"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(run, folder, data, said):

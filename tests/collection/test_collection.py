@@ -264,3 +264,20 @@ def test_a_folder_that_is_no_collection_is_left_as_it_is(tmp_path):
     with pytest.raises(BadFile, match="is not a collection"):
         Collection.open(tmp_path, writable=True)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_arrays_that_the_caller_changes_later_do_not_change_rows(tmp_path, model, vectors):
+    """What was given and what was returned belong to the caller, what is stored does not."""
+    codes, ids = model.encode(vectors[:4]), np.asarray([3, 7, 9, 20])
+    metadata = {"n": np.arange(4), "f": np.arange(4.0), "b": np.ones(4, dtype=bool)}
+    given = codes.copy(), ids.copy(), {name: values.copy() for name, values in metadata.items()}
+    with Collection.create(tmp_path / "c", model) as collection:
+        returned = collection.add_codes(*given, fingerprint=collection.fingerprint)
+        for array in (given[0], given[1], returned, *given[2].values()):
+            array[:] = 0
+        for _ in range(2):
+            assert collection.ids.tolist() == ids.tolist()
+            found = collection.get(ids)
+            np.testing.assert_array_equal(found.codes, codes)
+            assert found.metadata == {name: values.tolist() for name, values in metadata.items()}
+            collection.compact()

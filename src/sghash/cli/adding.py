@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from sghash.cli.inputs import rows_type
-from sghash.cli.metadata import Columns, ids_of, read_ids, read_metadata
+from sghash.cli.metadata import ids_of, read_ids, read_metadata
 from sghash.cli.progress import row_bar
 from sghash.collection import Collection
 from sghash.data.sources import RowSource
@@ -21,7 +21,7 @@ class Incoming(NamedTuple):
 
     rows: RowSource
     ids: list[int] | list[str] | None
-    columns: Columns
+    columns: dict[str, Any]
 
 
 def open_collection(path: Path, *, writable: bool = False) -> Collection:
@@ -86,7 +86,7 @@ def read_incoming(
     return Incoming(
         chosen,
         None if ids is None else ids[start:last],
-        {name: values[start:last] for name, values in columns.items()},
+        {name: values[start:last].for_storage() for name, values in columns.items()},
     )
 
 

@@ -6,21 +6,26 @@ import csv
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sghash.cli.columns import BLOCK_ROWS, Column, check_number_of_columns, column_of
 from sghash.cli.inputs import data_part, load_named
 from sghash.cli.streams import STDIO, lines_of, refuse_constant, spool_stdin
 from sghash.errors import BadFile, InvalidInput
 
-Columns = dict[str, list[Any]]
+Columns = dict[str, Column]
 
 # A whole number as a person writes it: 007 is a text, it would not come back as it was.
 _WHOLE = re.compile(r"0|-?[1-9]\d{0,17}", re.ASCII)
-_NUMBER = re.compile(r"-?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+# Each digit can be read in one way only, so that a long cell takes no longer than its length.
+_NUMBER = re.compile(r"-?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+# The longest number that float64 has, written out without an exponent.
+_MAX_DIGITS = 1100
 _TRUTH = {"true": True, "false": False}
 
 
@@ -46,9 +51,10 @@ def read_metadata(text: str, kinds: Mapping[str, str] | None = None) -> Columns:
             columns = _json_lines(lines, name)
         else:
             cells = _csv_cells(lines, name, "\t" if kind == ".tsv" else ",")
-            columns = {head: _typed(c, (kinds or {}).get(head)) for head, c in cells.items()}
+            # One at a time, and each as text no longer than needed.
+            columns = {head: _typed(cells.pop(head), (kinds or {}).get(head)) for head in [*cells]}
     # A column without any value says nothing, not even what kind it is of.
-    return {column: v for column, v in columns.items() if any(item is not None for item in v)}
+    return {name: column for name, column in columns.items() if column.n_filled}
 
 
 def read_ids(text: str, *, as_keys: bool = False) -> list[int] | list[str]:
@@ -64,7 +70,7 @@ def read_ids(text: str, *, as_keys: bool = False) -> list[int] | list[str]:
     return ids_of(lines, name, as_keys=as_keys)
 
 
-def ids_of(values: list[Any], name: str, *, as_keys: bool) -> list[int] | list[str]:
+def ids_of(values: Sequence[Any], name: str, *, as_keys: bool) -> list[int] | list[str]:
     """Whole numbers if all of them are, else texts; a gap is refused."""
     for number, value in enumerate(values, start=1):
         if value is None or value == "":
@@ -93,43 +99,47 @@ def _sniffed(path: Path) -> str:
         return ".jsonl" if stream.read(1024).lstrip().startswith(b"{") else ".csv"
 
 
-def _csv_cells(lines: Iterator[str], name: str, delimiter: str) -> dict[str, list[str]]:
+def _csv_cells(lines: Iterator[str], name: str, delimiter: str) -> Columns:
+    """Columns of text; an empty cell is a gap."""
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    n = 0
     try:
         heads = [head.strip() for head in next(reader, [])]
         if not heads or len(set(heads)) != len(heads):
             raise BadFile(f"{name}, line 1: expected a name for each column, each once")
-        cells: list[list[str]] = [[] for _ in heads]
-        for row in filter(None, reader):
-            if len(row) != len(heads):
-                raise BadFile(
-                    f"{name}, line {reader.line_num}: {len(row)} values for {len(heads)} columns"
-                )
-            for column, cell in zip(cells, row, strict=True):
-                column.append(cell)
+        check_number_of_columns(len(heads), f"{name}, line 1")
+        columns = {head: Column() for head in heads}
+        rows = _csv_rows(reader, name, len(heads))
+        while block := list(islice(rows, BLOCK_ROWS)):
+            for column, cells in zip(columns.values(), zip(*block, strict=True), strict=True):
+                column.put(n // BLOCK_ROWS, {k: cell for k, cell in enumerate(cells) if cell})
+            n += len(block)
     except csv.Error as error:
         raise BadFile(f"{name}, line {reader.line_num}: {error}") from error
-    return dict(zip(heads, cells, strict=True))
+    return {head: column.end(n) for head, column in columns.items()}
 
 
-def _typed(cells: list[str], kind: str | None) -> list[Any]:
-    """The values of a CSV column: the narrowest kind that holds all of them; empty is a gap."""
-    filled = [cell for cell in cells if cell]
-    if kind == "text":
-        convert: Any = str
-    elif all(_WHOLE.fullmatch(cell) for cell in filled):
-        convert = int
-    elif all(_is_number(cell) for cell in filled):
-        convert = float
-    elif all(cell.lower() in _TRUTH for cell in filled):
-        convert = lambda cell: _TRUTH[cell.lower()]  # noqa: E731
-    else:
-        convert = str
-    return [convert(cell) if cell else None for cell in cells]
+def _csv_rows(reader: Any, name: str, width: int) -> Iterator[list[str]]:
+    for row in filter(None, reader):
+        if len(row) != width:
+            raise BadFile(f"{name}, line {reader.line_num}: {len(row)} values for {width} columns")
+        yield row
+
+
+def _typed(cells: Column, kind: str | None) -> Column:
+    """The values of a CSV column: the narrowest kind that holds all of them."""
+    for holds, convert in (
+        (_WHOLE.fullmatch, int),
+        (_is_number, float),
+        (lambda cell: cell.lower() in _TRUTH, lambda cell: _TRUTH[cell.lower()]),
+    ):
+        if kind != "text" and all(all(map(holds, filter(None, block))) for block in cells.blocks()):
+            return cells.converted(convert)
+    return cells
 
 
 def _is_number(cell: str) -> bool:
-    if not _NUMBER.fullmatch(cell):
+    if len(cell) > _MAX_DIGITS or not _NUMBER.fullmatch(cell):
         return False
     # Digits that float64 would drop, or an article number with leading zeros, are text.
     whole = bool(_WHOLE.fullmatch(cell)) or not cell.lstrip("-").isdigit()
@@ -139,34 +149,45 @@ def _is_number(cell: str) -> bool:
 def _json_lines(lines: Iterator[str], name: str) -> Columns:
     columns: Columns = {}
     n = 0
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line, parse_constant=refuse_constant)
-        except (ValueError, RecursionError) as error:
-            raise BadFile(f"{name}, line {number}: not JSON ({error})") from error
-        if not isinstance(record, dict):
-            raise BadFile(f'{name}, line {number}: expected an object as in {{"year": 2000}}')
-        for column, value in record.items():
-            plain = isinstance(value, (str, int, float, bool, type(None)))
-            if not plain or (isinstance(value, float) and not math.isfinite(value)):
-                raise BadFile(f"{name}, line {number}: {column!r} must be a plain, finite value")
-            # A column may begin late: the rows before have gaps.
-            columns.setdefault(column, [None] * n).append(value)
-        n += 1
-        for values in columns.values():
-            if len(values) < n:
-                values.append(None)
-    return columns
+    records = (
+        _record(line, f"{name}, line {k}") for k, line in enumerate(lines, 1) if line.strip()
+    )
+    while block := list(islice(records, BLOCK_ROWS)):
+        found: dict[str, dict[int, Any]] = {}
+        for offset, record in enumerate(block):
+            for column, value in record.items():
+                found.setdefault(column, {})[offset] = value
+        for column, values in found.items():
+            columns.setdefault(column, Column()).put(n // BLOCK_ROWS, values)
+        n += len(block)
+        check_number_of_columns(len(columns), f"{name}, the first {n} records")
+    return {column: values.end(n) for column, values in columns.items()}
+
+
+def _record(line: str, place: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line, parse_constant=refuse_constant)
+        if "\\u" in line:
+            # Half of a pair of code units can be written in JSON, and is no text.
+            json.dumps(record, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise BadFile(f"{place}: not JSON ({error})") from error
+    if not isinstance(record, dict):
+        raise BadFile(f'{place}: expected an object as in {{"year": 2000}}')
+    for column, value in record.items():
+        plain = isinstance(value, (str, int, float, bool, type(None)))
+        if not plain or (isinstance(value, float) and not math.isfinite(value)):
+            raise BadFile(f"{place}: {column!r} must be a plain, finite value")
+    check_number_of_columns(len(record), place)
+    return record
 
 
 def _of_data_set(name: str, labels: Any, texts: Any) -> Columns:
     columns: Columns = {}
     if labels is not None:
-        columns["label"] = np.asarray(labels).tolist()
+        columns["label"] = column_of(np.asarray(labels).tolist())
     if texts is not None:
-        columns["text"] = [str(text) for text in texts]
+        columns["text"] = column_of(map(str, texts))
     if not columns:
         raise InvalidInput(f"{name} has neither labels nor texts: leave out --metadata")
     return columns

@@ -30,6 +30,8 @@ from sghash.errors import BadFile, InvalidInput
 STDIO = "-"
 # Far longer than a line of numbers or metadata can be in earnest: something else was given.
 MAX_LINE_BYTES = 1 << 24
+# A vector of a hundred thousand numbers with all their digits; as objects they take far more.
+MAX_VECTOR_BYTES = 1 << 21
 _CLAIMED = "sghash.stdin"
 
 
@@ -60,7 +62,7 @@ def open_stdin(key: str | None) -> RowSource:
                 raise BadFile(f"stdin is neither .npy nor text: it begins with {head!r}")
             copy.seek(0)
             path = path.with_suffix(".fbin")
-            _write_numbers(lines_of(copy, "stdin"), path)
+            _write_numbers(lines_of(copy, "stdin", MAX_VECTOR_BYTES), path)
     try:
         return open_vectors(path)
     except BadFile as error:
@@ -77,13 +79,13 @@ def spool_stdin(name: str) -> Path:
     return path
 
 
-def lines_of(stream: BinaryIO, name: str) -> Iterator[str]:
+def lines_of(stream: BinaryIO, name: str, most: int = MAX_LINE_BYTES) -> Iterator[str]:
     """Lines of UTF-8 text with their ends; anything else is refused with its line number."""
     number = 0
-    while line := stream.readline(MAX_LINE_BYTES + 1):
+    while line := stream.readline(most + 1):
         number += 1
-        if len(line) > MAX_LINE_BYTES:
-            raise BadFile(f"{name}, line {number}: longer than {MAX_LINE_BYTES} bytes, not text")
+        if len(line) > most:
+            raise BadFile(f"{name}, line {number}: longer than {most} bytes, not text")
         try:
             yield line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:

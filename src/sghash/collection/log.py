@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sghash.collection.disk import Handle, Place, place_of, sync_file, write_all, write_new
 from sghash.errors import BadFile, NewerFormat, StorageError
@@ -178,10 +178,10 @@ class LogWriter:
             self._handle.close()
             raise
 
-    def append(self, pieces: Sequence[Any]) -> None:
-        """Add a record made of these pieces; it is on the disk when this returns."""
+    def append(self, payload: bytes) -> None:
+        """Add a record with this payload; it is on the disk when this returns."""
         self._check_place()
-        record = _sealed(self._seal, self.end, b"".join(pieces))
+        record = _sealed(self._seal, self.end, payload)
         with storage_errors(self.path):
             try:
                 os.lseek(self._handle.number, self.end, os.SEEK_SET)

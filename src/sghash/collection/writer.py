@@ -27,7 +27,7 @@ from sghash.collection.manifest import (
     write_manifest,
 )
 from sghash.collection.rows import Rows, describe_rows, rows_to_arrays
-from sghash.collection.sections import pack_sections
+from sghash.collection.sections import pack_sections, unpack_sections
 from sghash.collection.segments import Encode, Progress, Segment, write_marks, write_segment
 from sghash.collection.state import Draft, State
 from sghash.errors import BadFile, StorageError
@@ -122,9 +122,11 @@ class Writer:
     def _record(self, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         def change() -> None:
             assert self._log is not None  # `_guarded` opened it
+            payload = b"".join(pack_sections(about, arrays))
             draft = Draft(self.state)
-            draft.apply(self._log.path, about, arrays)
-            self._log.append(pack_sections(about, arrays))
+            # Out of the record, not out of the caller's arrays, which the caller may change later.
+            draft.apply(self._log.path, *unpack_sections(self._log.path, payload))
+            self._log.append(payload)
             self.state = draft.finished(log_end=self._log.end, log_place=self.state.log_place)
 
         self._guarded(change)

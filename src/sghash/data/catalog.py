@@ -2,15 +2,16 @@
 
 A set may come in several variants (the publisher's files, or the same vectors in one file); the
 first variant whose files are all here is taken, else the first that has public addresses is
-downloaded. Where no reliable checksum is published, size and shape are checked instead: big-ann
-files, the ann-benchmarks versions of NYTimes, MNIST and Fashion-MNIST, texmex files.
+downloaded. Where no reliable checksum is published, size and shape are checked, and the content
+must stay what it was when it was first used (see `checking`): big-ann files, the ann-benchmarks
+versions of NYTimes, MNIST and Fashion-MNIST, texmex files.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from sghash.data.download import RemoteFile
+from sghash.data.checking import RemoteFile
 
 
 class Variant(NamedTuple):

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import os
+import re
 import shutil
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple
 
+from sghash.data import checking
 from sghash.data.bigann import set_row_count
+from sghash.data.checking import RemoteFile
+from sghash.data.partial import (
+    forget,
+    opened_part,
+    read_validator,
+    validator_of,
+    write_validator,
+)
 from sghash.errors import BadFile, MissingData, StorageError
 from sghash.files import storage_errors, sync_folder
 
@@ -25,83 +32,89 @@ _BLOCK = 1 << 20
 _TIMEOUT_SECONDS = 30
 #: Seconds to wait before each further attempt; progress in between starts the list anew.
 _WAITS = (1.0, 4.0, 15.0)
+#: Most bytes that are taken of a file whose size nobody told us.
+MAX_UNKNOWN_BYTES = 1 << 34
+_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.ASCII)
 
 #: Called with the bytes that are here and the bytes there will be (0: unknown).
 ByteProgress = Callable[[int, int], None]
 
 
-class RemoteFile(NamedTuple):
-    """A file of a data set: its name here, its public address, and how to know it.
+class _Job(NamedTuple):
+    """A download: what, where to, and whom to tell."""
 
-    `size` in bytes, `sha256` and `md5` in hexadecimal; None where no reliable value is published.
-    `first_rows`: only that many rows of a big-ann file at `url` are fetched.
-    """
-
-    name: str
-    url: str | None = None
-    size: int | None = None
-    sha256: str | None = None
-    md5: str | None = None
-    first_rows: int | None = None
+    file: RemoteFile
+    part: Path
+    stream: BinaryIO
+    progress: ByteProgress | None
 
 
 def download(file: RemoteFile, target: Path, *, progress: ByteProgress | None = None) -> Path:
-    """Fetch `file` to `target`; what an earlier attempt left in `target`.part is continued."""
+    """Fetch `file` to `target`; what an earlier attempt left in `target`.part is continued.
+
+    It is continued only if the host confirms that its file is still the same.
+    """
     if file.url is None or not file.url.startswith(("http://", "https://")):
         raise MissingData(f"{file.name} has no public address over HTTP")
     part = target.with_name(target.name + ".part")
     with storage_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _locked(part) as stream:
-            _fetch(file, part, stream, progress)
+        with opened_part(part) as stream:
+            _fetch(_Job(file, part, stream, progress))
             with storage_errors(target):
                 stream.flush()
                 os.fsync(stream.fileno())
-            check_file(part, file)
-            if file.first_rows is not None:
-                set_row_count(part, file.first_rows)
+            sha256 = _check(file, part, target)
+            if os.name == "posix":
+                # Under the lock: nobody else may take it for an unfinished file.
+                _put_in_place(part, target)
+        if os.name != "posix":
+            _put_in_place(part, target)
     except BadFile:
         # Continuing a wrong file would never make it right.
-        part.unlink()
-        _notes(part).unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+        forget(part)
         raise
-    with storage_errors(target):
-        os.replace(part, target)
-        _notes(part).unlink(missing_ok=True)
-        sync_folder(target.parent)
+    _remember(file, target, sha256)
     return target
 
 
-def check_file(path: Path, file: RemoteFile) -> None:
-    """Refuse a file of another size or checksum than `file` must have."""
-    size = path.stat().st_size
-    if file.size is not None and size != file.size:
-        raise BadFile(f"{path} has {size} bytes, expected {file.size}: download it again")
-    for name, expected in (("sha256", file.sha256), ("md5", file.md5)):
-        if expected is None:
-            continue
-        found = _digest(path, name)
-        if found != expected:
-            raise BadFile(
-                f"{path} has {name} {found}, expected {expected}: download it again, and "
-                "if that does not help, the file at its address has changed"
-            )
+def _check(file: RemoteFile, part: Path, target: Path) -> str:
+    """Refuse a fetched file that is not what it must be; returns its SHA-256 as it will be kept."""
+    checking.check_size(part, part.stat().st_size, file)
+    found = checking.digests(part, ["sha256", *(["md5"] if file.md5 else [])])
+    checking.check_digests(part, found, file)
+    if file.first_rows is not None:
+        set_row_count(part, file.first_rows)
+        found = checking.digests(part, ["sha256"])
+    if not file.has_checksum:
+        checking.check_record(part, found["sha256"], checking.read_record(target), target)
+    return found["sha256"]
 
 
-def _digest(path: Path, name: str) -> str:
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(
-            stream, lambda: hashlib.new(name, usedforsecurity=False)
-        ).hexdigest()
+def _put_in_place(part: Path, target: Path) -> None:
+    with storage_errors(target):
+        os.replace(part, target)
+        forget(part)
+        sync_folder(target.parent)
 
 
-def _fetch(file: RemoteFile, part: Path, stream: BinaryIO, progress: ByteProgress | None) -> None:
-    waits = list(_WAITS)
+def _remember(file: RemoteFile, target: Path, sha256: str) -> None:
+    status = target.stat()
+    if file.has_checksum and status.st_size <= checking.HASHED_BYTES:
+        return
+    is_new = not file.has_checksum and checking.read_record(target) is None
+    now = checking.Record(sha256, status.st_size, status.st_mtime_ns)
+    checking.write_record(target, now, is_new=is_new)
+
+
+def _fetch(job: _Job) -> None:
+    file, stream = job.file, job.stream
+    waits, most = list(_WAITS), stream.seek(0, os.SEEK_END)
     while True:
-        before = stream.seek(0, os.SEEK_END)
         try:
-            if _fetch_once(file, part, stream, progress):
+            if _fetch_once(job):
                 return
             reason: object = "the connection ended early"
         except urllib.error.HTTPError as error:
@@ -113,49 +126,99 @@ def _fetch(file: RemoteFile, part: Path, stream: BinaryIO, progress: ByteProgres
             raise
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-        if stream.seek(0, os.SEEK_END) > before:
-            waits = list(_WAITS)
+        # Only more than ever before is progress: a host that changes its file has no end.
+        if (have := stream.seek(0, os.SEEK_END)) > most:
+            waits, most = list(_WAITS), have
         if not waits:
             raise MissingData(f"{file.url} cannot be fetched ({reason})")
         _log.info("%s: %s; trying again in %s s", file.name, reason, waits[0])
         time.sleep(waits.pop(0))
 
 
-def _fetch_once(
-    file: RemoteFile, part: Path, stream: BinaryIO, progress: ByteProgress | None
-) -> bool:
+def _fetch_once(job: _Job) -> bool:
     """Fetch what is missing; True if the file is complete, False if the server stopped early."""
+    file, part, stream, _ = job
+    assert file.url is not None  # checked by `download`
+    validator = read_validator(part, file.url)
     have = stream.seek(0, os.SEEK_END)
-    if file.size is not None and have >= file.size:
-        if have > file.size:
-            stream.truncate(0)
-        return have == file.size
-    notes = _read_notes(part, file)
+    if have and have == file.size and (validator or file.has_checksum):
+        return True
+    if have and (validator is None or (file.size is not None and have >= file.size)):
+        # What it is of is not known: to continue it could mix two files.
+        have = _emptied(stream)
     try:
-        response = urllib.request.urlopen(_request(file, have, notes), timeout=_TIMEOUT_SECONDS)
+        response = _open(_request(file, have, validator))
     except urllib.error.HTTPError as error:
         if error.code != 416:
             raise
         # The rest that was asked for does not exist: what is here belongs to another file.
         error.close()
-        stream.truncate(0)
+        _emptied(stream)
         return False
     with response:
-        have, total = _position(file, response, stream, have)
-        _write_notes(part, file, response)
+        if response.status == 206 and have and validator_of(response.headers) != validator:
+            # A host that takes no notice of If-Range; this is the rest of another version.
+            _emptied(stream)
+            return False
+        have, total = _position(job, response, have)
+        if not have:
+            with storage_errors(part):
+                write_validator(part, file.url, validator_of(response.headers))
         free = shutil.disk_usage(part.parent).free
         if total - have > free:
             raise StorageError(f"{file.name} needs {total - have} more bytes, {free} are free")
-        while block := response.read(_BLOCK):
-            with storage_errors(part):
-                stream.write(block)
-            have += len(block)
-            if progress is not None:
-                progress(have, total)
-    return have == total if total else True
+        have = _copy(job, response, have, total)
+    return have == (file.size or total or have)
 
 
-def _request(file: RemoteFile, have: int, notes: dict[str, Any]) -> urllib.request.Request:
+def _copy(job: _Job, response: HTTPResponse, have: int, total: int) -> int:
+    """Append the answer, as far as the file may be long; returns the bytes that are here then."""
+    most = job.file.size or total or MAX_UNKNOWN_BYTES
+    while block := response.read(min(_BLOCK, most - have + 1)):
+        if have + len(block) > most:
+            raise BadFile(
+                f"{job.file.url} sends more than {most} bytes, the most that can be expected: the "
+                "file there has changed, or is none"
+            )
+        with storage_errors(job.part):
+            job.stream.write(block)
+        have += len(block)
+        if job.progress is not None:
+            job.progress(have, total)
+    return have
+
+
+def _emptied(stream: BinaryIO) -> int:
+    stream.seek(0)
+    stream.truncate(0)
+    return 0
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follow to another address, but never from a protected connection to an open one."""
+
+    def redirect_request(
+        self,
+        req: urllib.request.Request,
+        fp: IO[bytes],
+        code: int,
+        msg: str,
+        headers: Any,
+        newurl: str,
+    ) -> urllib.request.Request | None:
+        allowed = ("https://",) if req.full_url.startswith("https://") else ("https://", "http://")
+        if not newurl.startswith(allowed):
+            raise MissingData(f"{req.full_url} leads to {newurl}, which is no safe address")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def _open(request: urllib.request.Request) -> HTTPResponse:
+    opener = urllib.request.build_opener(_Redirects)
+    response: HTTPResponse = opener.open(request, timeout=_TIMEOUT_SECONDS)
+    return response
+
+
+def _request(file: RemoteFile, have: int, validator: str | None) -> urllib.request.Request:
     from sghash import __version__
 
     # Some hosts refuse the name that urllib gives itself.
@@ -163,67 +226,39 @@ def _request(file: RemoteFile, have: int, notes: dict[str, Any]) -> urllib.reque
     if have or file.first_rows is not None:
         last = file.size - 1 if file.first_rows is not None and file.size is not None else ""
         headers["Range"] = f"bytes={have}-{last}"
-    if have and notes.get("validator"):
-        headers["If-Range"] = notes["validator"]
+    if have and validator is not None:
+        headers["If-Range"] = validator
     assert file.url is not None  # checked by `download`
     return urllib.request.Request(file.url, headers=headers)
 
 
-def _position(
-    file: RemoteFile, response: HTTPResponse, stream: BinaryIO, have: int
-) -> tuple[int, int]:
+def _position(job: _Job, response: HTTPResponse, have: int) -> tuple[int, int]:
     """Where the answer continues, and the size of the whole (0: unknown)."""
-    length = int(response.headers.get("Content-Length") or 0)
+    file, stream = job.file, job.stream
     if response.status == 206:
-        total = have + length
-        if not (response.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
+        place = _RANGE.fullmatch(response.headers.get("Content-Range") or "")
+        if place is None or int(place[1]) != have:
             raise MissingData(f"{file.url} answers with another range than byte {have} and on")
+        total = int(place[2]) + 1
     else:
         if file.first_rows is not None:
             raise MissingData(
                 f"{file.url} cannot be fetched in part: its host gives only all of it"
             )
-        stream.truncate(0)
-        have, total = 0, length
+        have, total = _emptied(stream), _whole(response.headers.get("Content-Length"))
     if file.size is not None and total and total != file.size:
         raise MissingData(
             f"{file.url} announces {total} bytes, expected {file.size}: the file there has changed"
+        )
+    if total > MAX_UNKNOWN_BYTES and file.size is None:
+        raise MissingData(
+            f"{file.url} announces {total} bytes, and at most {MAX_UNKNOWN_BYTES} are taken of a "
+            "file of unknown size"
         )
     stream.seek(have)
     return have, total
 
 
-def _notes(part: Path) -> Path:
-    return part.with_name(part.name + ".json")
-
-
-def _read_notes(part: Path, file: RemoteFile) -> dict[str, Any]:
-    try:
-        notes = json.loads(_notes(part).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return notes if isinstance(notes, dict) and notes.get("url") == file.url else {}
-
-
-def _write_notes(part: Path, file: RemoteFile, response: HTTPResponse) -> None:
-    etag = response.headers.get("ETag") or ""
-    # A weak ETag must not be used to continue a file.
-    validator = etag if etag.startswith('"') else response.headers.get("Last-Modified")
-    text = json.dumps({"url": file.url, "validator": validator})
-    _notes(part).write_text(text, encoding="utf-8")
-
-
-@contextmanager
-def _locked(part: Path) -> Iterator[BinaryIO]:
-    """The partial file, open for this process alone where the system has locks."""
-    with open(part, "ab+") as stream:
-        if os.name == "posix":
-            import fcntl
-
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise StorageError(
-                    error.errno, f"another process is downloading {part.stem}: wait for it"
-                ) from error
-        yield stream
+def _whole(text: str | None) -> int:
+    """The number in a header; 0 if there is none, or none that could be meant."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) < 19 else 0

@@ -12,16 +12,15 @@ import numpy as np
 
 from sghash.data import builtin, idx, images, npz, open_vectors, word2vec
 from sghash.data.catalog import CATALOG, Entry, Variant
+from sghash.data.checking import RemoteFile, verify
 from sghash.data.dataset import DataSet
-from sghash.data.download import ByteProgress, RemoteFile, check_file, download
+from sghash.data.download import ByteProgress, download
 from sghash.data.fixed import FixedRows
 from sghash.data.folders import cache_folder, data_folders
 from sghash.data.sources import ArraySource, RowSource, ScaledSource
 from sghash.errors import BadFile, InvalidInput, MissingData
 
 _log = logging.getLogger(__name__)
-# Larger files were verified when they were downloaded; hashing them again takes too long.
-_HASHED_BYTES = 1 << 28
 
 #: Data sets that need no file.
 BUILT_IN: dict[str, Callable[[], DataSet]] = {
@@ -85,8 +84,7 @@ def _files(
         paths = find_files(name, variant.files)
         if paths is not None:
             for path, file in zip(paths, variant.files, strict=True):
-                if path.stat().st_size <= _HASHED_BYTES:
-                    check_file(path, file)
+                verify(path, file)
             return variant, paths
     public = [v for v in entry.variants if all(file.url for file in v.files)]
     if not public:
@@ -108,6 +106,7 @@ def _files(
 def _fetched(name: str, file: RemoteFile, progress: ByteProgress | None) -> Path:
     found = _find(name, file)
     if found is not None:
+        verify(found, file)
         return found
     return download(file, cache_folder() / "data" / name / file.name, progress=progress)
 

@@ -1,7 +1,8 @@
 """Hamming and exact float k-NN kernels: fast ones, each with its obviously right twin.
 
-`KERNELS` names the implementations; all have the same signatures. What is exported here checks
-nothing beyond types: `sghash.index` and `sghash.evaluation` validate before they call.
+`KERNELS` names the implementations; all have the same signatures. Fast kernels check that their
+arguments agree, for compiled code would read foreign memory; what values mean, `sghash.index` and
+`sghash.evaluation` check before they call.
 """
 
 from __future__ import annotations

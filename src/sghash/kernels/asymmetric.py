@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.errors import InvalidInput
 from sghash.kernels import nibbles
 from sghash.kernels.asymmetric_scans import (
     scan_blocks,
@@ -25,10 +26,11 @@ from sghash.kernels.asymmetric_scans import (
     set_bars,
     write_sorted,
 )
+from sghash.kernels.checks import check_array, check_gram, check_mask_of, check_tables
 from sghash.kernels.compiling import announce
-from sghash.kernels.pieces import cut, run
+from sghash.kernels.pieces import cut, run, useful
 from sghash.neighbors import Neighbors, empty_neighbors, merge_neighbors
-from sghash.validation import Codes, Vectors
+from sghash.validation import Codes, Vectors, check_k
 
 PIECE = 1 << 27
 # Up to so many queries turn codes of 8 or 16 bytes for themselves.
@@ -95,6 +97,8 @@ def asymmetric_neighbors(
 
     `tables` (n_queries, 2 * n_bytes, 16) come from `rescoring.nibble_tables`.
     """
+    _check(codes, tables, terms, mask)
+    k, threads = check_k(k), useful(threads)
     n, n_queries = len(codes), len(tables)
     result = empty_neighbors(n_queries, k, np.float32)
     if n == 0 or n_queries == 0:
@@ -116,9 +120,10 @@ def asymmetric_neighbors(
 
         run([(by_queries, part) for part in cut(n_queries, threads)])
         return result
-    shards = [empty_neighbors(n_queries, k, np.float32) for _ in range(threads)]
+    parts = cut(n, threads)
+    shards = [empty_neighbors(n_queries, k, np.float32) for _ in parts]
     jobs = []
-    for shard, part in zip(shards, cut(n, threads), strict=False):
+    for shard, part in zip(shards, parts, strict=True):
 
         def by_rows(
             start: int, stop: int, stopped: threading.Event, shard: Neighbors = shard
@@ -128,6 +133,19 @@ def asymmetric_neighbors(
         jobs.append((by_rows, part))
     run(jobs)
     return merge_neighbors(shards, k)
+
+
+def _check(
+    codes: Codes, tables: Vectors, terms: Terms | None, mask: NDArray[np.bool_] | None
+) -> None:
+    check_array(codes, np.uint8, 2, "codes")
+    check_tables(tables, len(tables), codes.shape[1])
+    check_mask_of(mask, len(codes))
+    if terms is not None:
+        check_gram(terms.gram, codes.shape[1])
+        check_array(terms.levels, np.uint8, 1, "levels")
+        if len(terms.levels) != len(codes):
+            raise InvalidInput(f"got terms of {len(terms.levels)} codes, there are {len(codes)}")
 
 
 def _search_part(

@@ -144,19 +144,13 @@ def _stage(
 ) -> None:
     """Turn a tile into vectors of nibbles; `held` is room for rows that need padding."""
     n_bytes = codes.shape[1]
-    stride, source = n_bytes, codes.ctypes.data + start * n_bytes
     if n_bytes % 8 or stop - start < nibbles.TILE_ROWS:
-        stride, source = held.shape[1], held.ctypes.data
         for i in range(stop - start):
             for byte in range(n_bytes):
                 held[i, byte] = codes[start + i, byte]
-    if stride == 8:
-        for block in range(nibbles.BLOCKS):
-            nibbles.turn_block(
-                source + block * nibbles.ROWS * 8, None, planes.ctypes.data + block * nibbles.ROWS
-            )
+        _turn(held, 0, planes)
     else:
-        _turn_wide(source, stride, held.shape[1] // 8, planes)
+        _turn(codes, start, planes)
     if levels.shape[0]:
         group = 2 * n_bytes
         for i in range(stop - start):
@@ -165,14 +159,17 @@ def _stage(
 
 
 @compiled
-def _turn_wide(source: int, stride: int, n_words: int, planes: NDArray[np.uint8]) -> None:
+def _turn(codes: NDArray[np.uint8], start: int, planes: NDArray[np.uint8]) -> None:
+    """Turn a whole tile of rows of whole words that begins at row `start`."""
+    stride = codes.shape[1]
     for block in range(nibbles.BLOCKS):
-        for word in range(n_words):
-            nibbles.turn_block(
-                source + block * nibbles.ROWS * stride + 8 * word,
-                stride,
-                planes.ctypes.data + 16 * word * nibbles.GROUP_BYTES + block * nibbles.ROWS,
-            )
+        at = (start + block * nibbles.ROWS) * stride
+        if stride == 8:
+            nibbles.turn_block(codes, at, None, planes, block * nibbles.ROWS)
+            continue
+        for word in range(stride // 8):
+            target = 16 * word * nibbles.GROUP_BYTES + block * nibbles.ROWS
+            nibbles.turn_block(codes, at + 8 * word, stride, planes, target)
 
 
 @compiled
@@ -203,8 +200,8 @@ def scan_tiles(
         stop = min(start + nibbles.TILE_ROWS, last)
         _stage(codes, levels, start, stop, held, planes)
         for query in range(tables.shape[0]):
-            table = byte_tables.ctypes.data + query * n_groups * 32
-            if not nibbles.below_saturation(planes.ctypes.data, table, n_groups, flags.ctypes.data):
+            table = query * n_groups * 32
+            if not nibbles.below_saturation(planes, 0, byte_tables, table, n_groups, flags, 0):
                 continue
             for block in range(nibbles.BLOCKS):
                 marks = np.uint64(flags[block])
@@ -245,22 +242,24 @@ def scan_blocks(
     width = codes.shape[1]
     whole = first + (last - first) // nibbles.ROWS * nibbles.ROWS
     for query in range(tables.shape[0]):
-        table = byte_tables.ctypes.data + query * byte_tables.shape[1] * 32
+        table = query * byte_tables.shape[1] * 32
         for start in range(first, last, nibbles.ROWS):
             # What is left at the end is looked at row by row.
             marks = np.uint64(0xFFFFFFFF)
             if start < whole:
                 # Written out, for a call that passes arrays takes longer than a block.
-                source, level = codes.ctypes.data + start * width, levels.ctypes.data + start
+                at = start * width
                 if width == 16:
                     if levels.shape[0]:
-                        marks = nibbles.block_below(source, table, level, True)
+                        marks = nibbles.block_below(
+                            codes, at, byte_tables, table, levels, start, True
+                        )
                     else:
-                        marks = nibbles.block_below(source, table, None, True)
+                        marks = nibbles.block_below(codes, at, byte_tables, table, None, 0, True)
                 elif levels.shape[0]:
-                    marks = nibbles.block_below(source, table, level, None)
+                    marks = nibbles.block_below(codes, at, byte_tables, table, levels, start, None)
                 else:
-                    marks = nibbles.block_below(source, table, None, None)
+                    marks = nibbles.block_below(codes, at, byte_tables, table, None, 0, None)
                 if not marks:
                     continue
                 marks = nibbles.rows_in_order(marks, width == 16)

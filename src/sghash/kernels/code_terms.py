@@ -16,8 +16,9 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from sghash.kernels.checks import check_array, check_gram
 from sghash.kernels.compiling import announce, compiled
-from sghash.kernels.lanes import ADDRESS, constant
+from sghash.kernels.lanes import OFFSET, addresses, constant, load
 from sghash.kernels.pieces import cut, run
 from sghash.kernels.staging import word_of
 from sghash.validation import Codes, Vectors
@@ -58,6 +59,8 @@ def gram_tables(gram: NDArray[np.float64], n_bytes: int) -> Vectors:
 
 def code_terms(codes: Codes, tables: Vectors, *, threads: int = 1) -> Vectors:
     """h K h of every code (n, n_bytes), (n,) float32; `tables` are those of `gram_tables`."""
+    check_array(codes, np.uint8, 2, "codes")
+    check_gram(tables, codes.shape[1])
     terms = np.empty(len(codes), dtype=np.float32)
     announce(_terms, "rescoring")
 
@@ -70,10 +73,6 @@ def code_terms(codes: Codes, tables: Vectors, *, threads: int = 1) -> Vectors:
 
     run([(compute, part) for part in cut(len(codes), threads)])
     return terms
-
-
-def _pointer(builder: Any, address: Any, offset: int) -> Any:
-    return builder.inttoptr(builder.add(address, constant(offset)), ir.PointerType())
 
 
 def _masked_sum(builder: Any, sums: list[Any], word: Any) -> Any:
@@ -95,27 +94,30 @@ def _masked_sum(builder: Any, sums: list[Any], word: Any) -> Any:
 
 
 @intrinsic
-def _word_product(typing_context: Any, table: Any, first: Any, second: Any, same_word: Any) -> Any:
-    """What two words of a code add to its term, `table` being the address of theirs.
+def _word_product(
+    typing_context: Any, tables: Any, at: Any, first: Any, second: Any, same_word: Any
+) -> Any:
+    """What two words of a code add to its term; their table begins at byte `at`.
 
     `same_word` is None for different words; zeros need not be added up where they are the same.
     """
     same = not isinstance(same_word, types.NoneType)
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        table, first, second, _ = arguments
+        (table,) = addresses(context, builder, signature, arguments)
+        first, second = arguments[2:4]
         sums = [ir.Constant(_FLOATS, [0.0] * 8)] * 8
         for group in range(16):
             value = builder.and_(builder.lshr(first, constant(4 * group)), constant(15))
-            row = builder.add(table, builder.mul(value, constant(_ROW_BYTES)))
+            row = table.plus(builder.mul(value, constant(_ROW_BYTES)))
             for part in range(group // 2 if same else 0, 8):
-                place = _pointer(builder, row, group * _TABLE_BYTES + 32 * part)
-                entry = builder.load(place, align=4, typ=_FLOATS)
+                place = group * _TABLE_BYTES + 32 * part
+                entry = load(builder, row, place, kind=_FLOATS, align=4)
                 sums[part] = builder.fadd(sums[part], entry)
         return _masked_sum(builder, sums, second)
 
     kind = types.boolean if same else types.none
-    return types.float32(ADDRESS, types.uint64, types.uint64, kind), emit
+    return types.float32(tables, OFFSET, types.uint64, types.uint64, kind), emit
 
 
 # Numba counts references at every slice of an array, which costs more than a term: functions take
@@ -124,14 +126,14 @@ def _word_product(typing_context: Any, table: Any, first: Any, second: Any, same
 def code_term(codes: NDArray[np.uint8], row: int, tables: NDArray[np.float32]) -> np.float32:
     """The term h K h of the code in one row."""
     n_words = (codes.shape[1] + 7) >> 3
-    table = tables.ctypes.data
+    table = 0
     total = np.float32(0)
     for i in range(n_words):
         first = word_of(codes, row, i)
-        total += _word_product(table, first, first, True)
+        total += _word_product(tables, table, first, first, True)
         table += 256 * 64 * 4
         for j in range(i + 1, n_words):
-            total += _word_product(table, first, word_of(codes, row, j), None)
+            total += _word_product(tables, table, first, word_of(codes, row, j), None)
             table += 256 * 64 * 4
     return total
 

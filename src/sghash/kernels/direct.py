@@ -16,10 +16,12 @@ from numpy.typing import NDArray
 
 from sghash.kernels.compiling import compiled
 from sghash.kernels.lanes import (
-    ADDRESS,
     LANES,
+    OFFSET,
     VECTOR,
     VECTOR_BYTES,
+    Address,
+    addresses,
     constant,
     count_ones,
     load,
@@ -35,7 +37,7 @@ STEP_BYTES = 4 * VECTOR_BYTES
 BLOCK_BYTES = 1 << 14
 
 
-def _query_vector(builder: Any, query: Any, width: int) -> Any:
+def _query_vector(builder: Any, query: Address, width: int) -> Any:
     """The query's bytes repeated over a vector of 64-bit lanes."""
     if width <= 8:
         word = load_scalar(builder, query, 0, 64)
@@ -67,8 +69,16 @@ def _add_neighbours(builder: Any, a: Any, b: Any, apart: int) -> Any:
 
 
 @intrinsic
-def _any_below(typing_context: Any, width: Any, codes: Any, query: Any, limit: Any) -> Any:
-    """Whether any of the STEP_BYTES / width codes at `codes` lies below `limit`.
+def _any_below(
+    typing_context: Any,
+    width: Any,
+    codes: Any,
+    at: Any,
+    query_words: Any,
+    query_at: Any,
+    limit: Any,
+) -> Any:
+    """Whether any of the STEP_BYTES / width codes from byte `at` on lies below `limit`.
 
     `width` is a tuple whose length is the number of bytes: a constant of the compiled code.
     """
@@ -77,11 +87,12 @@ def _any_below(typing_context: Any, width: Any, codes: Any, query: Any, limit: A
     kind = ir.VectorType(element, VECTOR_BYTES // (element.width // 8))
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, codes, query, limit = arguments
+        source, query = addresses(context, builder, signature, arguments)
+        limit = arguments[-1]
         pattern = _query_vector(builder, query, n_bytes)
         counts = []
         for i in range(STEP_BYTES // VECTOR_BYTES):
-            differ = builder.xor(load(builder, codes, i * VECTOR_BYTES), pattern)
+            differ = builder.xor(load(builder, source, i * VECTOR_BYTES, align=1), pattern)
             counts.append(count_ones(builder, builder.bitcast(differ, kind)))
         apart = 1
         while apart * 8 < n_bytes:
@@ -96,7 +107,7 @@ def _any_below(typing_context: Any, width: Any, codes: Any, query: Any, limit: A
         flags = builder.bitcast(below, ir.IntType(kind.count))
         return builder.icmp_unsigned("!=", flags, ir.Constant(flags.type, 0))
 
-    return types.boolean(width, ADDRESS, ADDRESS, types.int64), emit
+    return types.boolean(width, codes, OFFSET, query_words, OFFSET, types.int64), emit
 
 
 @compiled
@@ -166,9 +177,9 @@ def scan_vectors(
             limit = limits[query]
             if limit == 0:
                 continue
-            pattern = query_words.ctypes.data + query * query_words.shape[1] * 8
+            pattern = query * query_words.shape[1] * 8
             for row in range(start, whole, n_step):
-                if _any_below(width, codes.ctypes.data + row * n_bytes, pattern, limit):
+                if _any_below(width, codes, row * n_bytes, query_words, pattern, limit):
                     _take_rows(
                         k, limits, records, codes, row, row + n_step, query, query_words, allowed
                     )
@@ -192,8 +203,8 @@ def raw_scan(
     found = 0
     for start in range(0, codes.shape[0] // n_rows * n_rows, n_rows):
         for query in range(query_words.shape[0]):
-            pattern = query_words.ctypes.data + query * query_words.shape[1] * 8
+            pattern = query * query_words.shape[1] * 8
             for row in range(start, start + n_rows, n_step):
-                address = codes.ctypes.data + row * n_bytes
-                found += _any_below(width, address, pattern, limits[query])
+                at = row * n_bytes
+                found += _any_below(width, codes, at, query_words, pattern, limits[query])
     return found

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.blocks import VectorSource, blocks_of
+from sghash.errors import InvalidInput
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.pieces import cut, run
 from sghash.neighbors import Neighbors, empty_neighbors
@@ -49,6 +50,11 @@ def exact_neighbors(
     threads: int = 1,
 ) -> Neighbors:
     """The k nearest vectors of each query by (distance, row); `vectors` may exceed memory."""
+    if queries.ndim != 2 or vectors.shape[1] != queries.shape[1]:
+        raise InvalidInput(
+            f"queries have shape {queries.shape}, the vectors {vectors.shape[1]} columns: "
+            "use vectors of the same kind"
+        )
     n, n_queries = vectors.shape[0], len(queries)
     result = empty_neighbors(n_queries, k, np.float32)
     if n == 0 or n_queries == 0:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.kernels import direct, sliced, tiles
+from sghash.kernels.checks import check_codes_agree
 from sghash.kernels.compiling import announce
-from sghash.kernels.pieces import cut, run
+from sghash.kernels.pieces import cut, run, useful
 from sghash.kernels.selection import (
     USED,
     Selection,
@@ -25,7 +26,7 @@ from sghash.kernels.selection import (
 )
 from sghash.kernels.staging import words_of
 from sghash.neighbors import Neighbors, RangeNeighbors, empty_neighbors, merge_neighbors
-from sghash.validation import Codes
+from sghash.validation import Codes, check_k, check_radius
 
 # From this many queries on, sharing the tables of a tile pays for building them.
 SLICED_FROM = 8
@@ -50,6 +51,8 @@ def hamming_neighbors(
     threads: int = 1,
 ) -> Neighbors:
     """The k nearest rows of each query by (distance, row), the same for every thread count."""
+    check_codes_agree(codes, query_codes, n_bits, mask)
+    k, threads = check_k(k), useful(threads)
     if mask is not None and np.count_nonzero(mask) < GATHER_BELOW * len(codes):
         rows = np.flatnonzero(mask)
         found = hamming_neighbors(codes[rows], query_codes, k, n_bits=n_bits, threads=threads)
@@ -70,9 +73,10 @@ def hamming_neighbors(
 
         run([(search_queries, part) for part in parts])
         return result
-    shards = [empty_neighbors(n_queries, k, np.int32) for _ in range(threads)]
+    parts = cut(n, threads)
+    shards = [empty_neighbors(n_queries, k, np.int32) for _ in parts]
     jobs = []
-    for shard, rows_part in zip(shards, cut(n, threads), strict=False):
+    for shard, rows_part in zip(shards, parts, strict=True):
 
         def search_rows(
             start: int, stop: int, stopped: threading.Event, shard: Neighbors = shard
@@ -94,6 +98,8 @@ def hamming_range(
     threads: int = 1,
 ) -> RangeNeighbors:
     """All rows with distance <= radius, of each query by (distance, row)."""
+    check_codes_agree(codes, query_codes, n_bits, mask)
+    radius = check_radius(radius)
     found: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = [
         (np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64)) for _ in query_codes
     ]

@@ -17,8 +17,10 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from sghash.errors import InvalidInput
+from sghash.kernels.checks import check_array, check_rows
 from sghash.kernels.compiling import announce, compiled
-from sghash.kernels.lanes import ADDRESS, constant
+from sghash.kernels.lanes import OFFSET, Address, addresses, constant, load, prefetch
 from sghash.kernels.pieces import cut, run
 from sghash.validation import Ids, Vectors
 
@@ -40,7 +42,10 @@ def kept_distances(
     `vectors` are float16 or float32; a negative row has an infinite distance. `metric` is "l2"
     (squared), "ip" (negative) or "cosine".
     """
-    out = np.empty(rows.shape, dtype=np.float32)
+    _check(vectors, rows, queries)
+    out = np.full(rows.shape, np.inf, dtype=np.float32)
+    if not len(vectors):
+        return out
     if vectors.dtype == np.float16 and not _HALVES:
         for query, chosen in enumerate(rows):
             for first in range(0, len(chosen), _WIDENED_ROWS):
@@ -61,6 +66,18 @@ def kept_distances(
     return out
 
 
+def _check(vectors: NDArray[Any], rows: Ids, queries: Vectors) -> None:
+    halves = getattr(vectors, "dtype", None) == np.float16
+    check_array(vectors, np.float16 if halves else np.float32, 2, "vectors")
+    check_array(queries, np.float32, 2, "queries")
+    check_rows(rows, len(vectors), len(queries))
+    if vectors.shape[1] != queries.shape[1]:
+        raise InvalidInput(
+            f"queries have {queries.shape[1]} columns, the kept vectors {vectors.shape[1]}: "
+            "use vectors of the same kind"
+        )
+
+
 def _fill(
     stored: NDArray[Any], rows: Ids, queries: Vectors, metric: str, out: NDArray[np.float32]
 ) -> None:
@@ -73,29 +90,37 @@ def _fill(
 
 @intrinsic
 def _row_sums(
-    typing_context: Any, vectors: Any, row: Any, query: Any, width: Any, squares: Any
+    typing_context: Any,
+    vectors: Any,
+    row_at: Any,
+    queries: Any,
+    query_at: Any,
+    width: Any,
+    squares: Any,
 ) -> Any:
     """Over the numbers x of a row and q of a query: sums of q x and of x x, as a pair.
 
-    With `squares` not None, the sum of (q - x)^2 and zero. `row` and `query` are addresses,
-    `vectors` tells by its type what the row holds.
+    With `squares` not None, the sum of (q - x)^2 and zero. Row and query begin at bytes of their
+    arrays; halves come as uint16.
     """
     halves, squared = vectors.dtype == types.uint16, not isinstance(squares, types.NoneType)
     scalar, size = (ir.HalfType(), 2) if halves else (_FLOAT, 4)
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, row, query, width, _ = arguments
+        row, query = addresses(context, builder, signature, arguments)
+        width = arguments[4]
 
-        def load(address: Any, place: Any, scalar: Any, size: int, count: int) -> Any:
-            at = builder.add(address, builder.mul(place, constant(size)))
+        def numbers(start: Address, place: Any, scalar: Any, size: int, count: int) -> Any:
+            at = start.plus(builder.mul(place, constant(size)))
             kind = scalar if count == 1 else ir.VectorType(scalar, count)
-            found = builder.load(builder.inttoptr(at, ir.PointerType()), align=size, typ=kind)
+            found = load(builder, at, kind=kind, align=size)
             if size == 4:
                 return found
             return builder.fpext(found, _FLOAT if count == 1 else ir.VectorType(_FLOAT, count))
 
         def add(sums: tuple[Any, Any], place: Any, count: int) -> None:
-            x, q = load(row, place, scalar, size, count), load(query, place, _FLOAT, 4, count)
+            x = numbers(row, place, scalar, size, count)
+            q = numbers(query, place, _FLOAT, 4, count)
             pairs = [(q, x), (x, x)]
             if squared:
                 difference = builder.fsub(q, x)
@@ -124,7 +149,7 @@ def _row_sums(
 
     pair = types.UniTuple(types.float32, 2)
     kind = types.boolean if squared else types.none
-    return pair(vectors, ADDRESS, ADDRESS, types.int64, kind), emit
+    return pair(vectors, OFFSET, queries, OFFSET, types.int64, kind), emit
 
 
 def _sum_pair(builder: Any, kind: Any) -> tuple[Any, Any]:
@@ -142,22 +167,6 @@ def _total(builder: Any, parts: list[Any]) -> Any:
     return builder.extract_element(total, ir.Constant(ir.IntType(32), 0))
 
 
-@intrinsic
-def _prefetch(typing_context: Any, address: Any) -> Any:
-    """Ask for the cache line at an address that will be read soon."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), word, word, word])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-        pointer = builder.inttoptr(arguments[0], ir.PointerType())
-        # For reading, to be kept, data.
-        builder.call(function, [pointer, *(ir.Constant(word, value) for value in (0, 3, 1))])
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS), emit
-
-
 @compiled
 def _distances(
     vectors: NDArray[Any],
@@ -171,21 +180,21 @@ def _distances(
     width, m = vectors.shape[1], rows.shape[1]
     row_bytes = width * vectors.itemsize
     for query in range(rows.shape[0]):
-        address = queries.ctypes.data + query * width * 4
+        query_at = query * width * 4
         for i in range(m):
             ahead = rows[query, min(i + _AHEAD, m - 1)]
             if ahead >= 0:
                 for offset in range(0, row_bytes, 64):
-                    _prefetch(vectors.ctypes.data + ahead * row_bytes + offset)
+                    prefetch(vectors, ahead * row_bytes + offset)
             row = rows[query, i]
             if row < 0:
                 out[query, i] = np.inf
                 continue
-            source = vectors.ctypes.data + row * row_bytes
+            at = row * row_bytes
             if l2:
-                out[query, i] = _row_sums(vectors, source, address, width, True)[0]
+                out[query, i] = _row_sums(vectors, at, queries, query_at, width, True)[0]
                 continue
-            product, square = _row_sums(vectors, source, address, width, None)
+            product, square = _row_sums(vectors, at, queries, query_at, width, None)
             out[query, i] = -product
             if cosine:
                 length = np.sqrt(square) * lengths[query]

@@ -1,7 +1,10 @@
 """Portable vectors: LLVM IR on `<LANES x i64>`, which every CPU lowers to what it has.
 
-Eight lanes where AVX-512 is there, four elsewhere (AVX2; a pair of NEON registers). Addresses
-travel as plain integers, so kernels hand over `array.ctypes.data` and offsets into it.
+Eight lanes where AVX-512 is there, four elsewhere (AVX2; a pair of NEON registers).
+
+Numba frees an array after the last statement that names it, and an address does not name it. So
+no address ever leaves an intrinsic: intrinsics take arrays, each followed by an offset in bytes,
+and `addresses` tells their emitters where that is, while the call itself keeps the arrays alive.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -26,10 +30,13 @@ def _host_lanes() -> int:
 
 LANES = _host_lanes()
 VECTOR_BYTES = 8 * LANES
+# A cache line, and the widest vector.
+BOUNDARY = 64
 
 I64 = ir.IntType(64)
 VECTOR = ir.VectorType(I64, LANES)
-ADDRESS = types.int64
+# What follows an array among the arguments of an intrinsic.
+OFFSET = types.int64
 
 
 def constant(value: int) -> ir.Constant:
@@ -47,26 +54,55 @@ def ones() -> ir.Constant:
     return ir.Constant(VECTOR, [-1] * LANES)
 
 
-def _pointer(builder: Any, address: Any, offset: int) -> Any:
-    if offset:
-        address = builder.add(address, constant(offset))
-    return builder.inttoptr(address, ir.PointerType())
+class Address:
+    """A place in memory that a call keeps alive; only `addresses` makes one from arguments."""
+
+    def __init__(self, builder: Any, number: Any) -> None:
+        self.builder, self.number = builder, number
+
+    def plus(self, offset: Any) -> Address:
+        """So many bytes further; a number, or an i64 of the compiled code."""
+        more = constant(offset) if isinstance(offset, int) else offset
+        return Address(self.builder, self.builder.add(self.number, more))
+
+    def pointer(self) -> Any:
+        """What LLVM loads from and stores to."""
+        return self.builder.inttoptr(self.number, ir.PointerType())
 
 
-def load(builder: Any, address: Any, offset: int = 0) -> Any:
-    """The vector at `address + offset`, any alignment of eight."""
-    return builder.load(_pointer(builder, address, offset), align=8, typ=VECTOR)
+def addresses(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Address]:
+    """For the emitter of an intrinsic: an address for each array among its arguments.
+
+    The argument after an array says how many bytes from its start. Any dtype, also read-only;
+    an array must be contiguous, for an address knows nothing of strides.
+    """
+    found = []
+    kinds = [*signature.args, None]
+    for i, kind in enumerate(signature.args):
+        if isinstance(kind, types.Array):
+            if kind.layout != "C" or kinds[i + 1] != OFFSET:
+                raise TypeError(f"expected a contiguous array and an offset in bytes, got {kinds}")
+            # An integer, for LLVM makes cheaper loops of sums than of steps of pointers.
+            start = context.make_array(kind)(context, builder, arguments[i]).data
+            found.append(Address(builder, builder.ptrtoint(start, I64)).plus(arguments[i + 1]))
+    return found
 
 
-def store(builder: Any, value: Any, address: Any, offset: int = 0) -> None:
-    """Write a vector to `address + offset`."""
-    builder.store(value, _pointer(builder, address, offset), align=8)
+def load(
+    builder: Any, address: Address, offset: int = 0, *, kind: Any = VECTOR, align: int = 8
+) -> Any:
+    """What lies at `address + offset`, a vector of lanes if not told otherwise."""
+    return builder.load(address.plus(offset).pointer(), align=align, typ=kind)
 
 
-def load_scalar(builder: Any, address: Any, offset: int, n_bits: int) -> Any:
+def store(builder: Any, value: Any, address: Address, offset: int = 0, *, align: int = 8) -> None:
+    """Write a value to `address + offset`."""
+    builder.store(value, address.plus(offset).pointer(), align=align)
+
+
+def load_scalar(builder: Any, address: Address, offset: int, n_bits: int) -> Any:
     """The integer of `n_bits` at `address + offset`, widened to 64 bits without sign."""
-    kind = ir.IntType(n_bits)
-    value = builder.load(_pointer(builder, address, offset), align=n_bits // 8, typ=kind)
+    value = load(builder, address, offset, kind=ir.IntType(n_bits), align=n_bits // 8)
     return value if n_bits == 64 else builder.zext(value, I64)
 
 
@@ -116,10 +152,39 @@ def trailing_zeros(typing_context: Any, word: Any) -> Any:
 
 
 @intrinsic
-def word_at(typing_context: Any, address: Any) -> Any:
-    """The 64-bit word at an address of any alignment, lowest byte first."""
+def word_at(typing_context: Any, array: Any, offset: Any) -> Any:
+    """The 64-bit word `offset` bytes into an array, any alignment, lowest byte first."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(_pointer(builder, arguments[0], 0), align=1, typ=I64)
+        (address,) = addresses(context, builder, signature, arguments)
+        return load(builder, address, kind=I64, align=1)
 
-    return types.uint64(ADDRESS), emit
+    return types.uint64(array, OFFSET), emit
+
+
+@intrinsic
+def to_boundary(typing_context: Any, array: Any, offset: Any) -> Any:
+    """Bytes from `offset` in an array to the next multiple of BOUNDARY in memory."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (address,) = addresses(context, builder, signature, arguments)
+        return builder.and_(builder.neg(address.number), constant(BOUNDARY - 1))
+
+    return types.int64(array, OFFSET), emit
+
+
+@intrinsic
+def prefetch(typing_context: Any, array: Any, offset: Any) -> Any:
+    """Ask for the cache line around a byte of an array that will be read soon."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [ir.PointerType(), word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        (address,) = addresses(context, builder, signature, arguments)
+        # For reading, to be kept, data.
+        how = (ir.Constant(word, value) for value in (0, 3, 1))
+        builder.call(function, [address.pointer(), *how])
+        return context.get_dummy_value()
+
+    return types.void(array, OFFSET), emit

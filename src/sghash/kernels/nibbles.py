@@ -19,7 +19,7 @@ from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 from sghash.kernels.compiling import compiled
-from sghash.kernels.lanes import ADDRESS, constant
+from sghash.kernels.lanes import OFFSET, Address, addresses, constant, load, store
 
 ROWS = 32
 BLOCKS = 8
@@ -52,12 +52,8 @@ def _function(builder: Any, name: str) -> Any:
     return found
 
 
-def _at(builder: Any, address: Any, offset: int) -> Any:
-    return builder.inttoptr(builder.add(address, constant(offset)), ir.PointerType())
-
-
-def _load(builder: Any, address: Any, offset: int = 0, kind: Any = _BYTES) -> Any:
-    return builder.load(_at(builder, address, offset), align=1, typ=kind)
+def _load(builder: Any, address: Address, offset: int = 0, kind: Any = _BYTES) -> Any:
+    return load(builder, address, offset, kind=kind, align=1)
 
 
 def _pick(builder: Any, a: Any, b: Any, places: list[int]) -> Any:
@@ -101,7 +97,7 @@ def _nibbles(builder: Any, plane: Any) -> tuple[Any, Any]:
     return builder.lshr(plane, four), builder.and_(plane, low)
 
 
-def _row_pairs(builder: Any, source: Any, stride: Any) -> list[Any]:
+def _row_pairs(builder: Any, source: Address, stride: Any) -> list[Any]:
     """Eight bytes of 32 rows as `_planes` wants them; lane 0 holds rows 0 to 15, in order.
 
     Rows of eight bytes lie side by side (`stride` None).
@@ -115,13 +111,13 @@ def _row_pairs(builder: Any, source: Any, stride: Any) -> list[Any]:
         vector = ir.Constant(ir.VectorType(ir.IntType(64), 4), ir.Undefined)
         for place, row in enumerate((first, first + 1, first + 16, first + 17)):
             offset = builder.mul(stride, constant(row))
-            word = _load(builder, builder.add(source, offset), kind=ir.IntType(64))
+            word = _load(builder, source.plus(offset), kind=ir.IntType(64))
             vector = builder.insert_element(vector, word, ir.Constant(_I32, place))
         vectors.append(builder.bitcast(vector, _BYTES))
     return vectors
 
 
-def _cheap_pairs(builder: Any, source: Any, n_words: int) -> Iterator[list[Any]]:
+def _cheap_pairs(builder: Any, source: Address, n_words: int) -> Iterator[list[Any]]:
     """For each word of 32 codes, vectors as `_planes` wants them, rows as the loads bring them."""
     if n_words == 1:
         yield [_load(builder, source, 32 * i) for i in range(8)]
@@ -134,26 +130,35 @@ def _cheap_pairs(builder: Any, source: Any, n_words: int) -> Iterator[list[Any]]
 
 
 @intrinsic
-def block_below(typing_context: Any, source: Any, tables: Any, levels: Any, wide: Any) -> Any:
+def block_below(
+    typing_context: Any,
+    codes: Any,
+    codes_at: Any,
+    tables: Any,
+    tables_at: Any,
+    levels: Any,
+    levels_at: Any,
+    wide: Any,
+) -> Any:
     """Like `below_saturation` for 32 codes where they lie: a bit per code.
 
     Codes have eight bytes, or sixteen where `wide` is not None. For a single query there is
     nothing to share, so nothing is stored on the way, and codes are loaded as it is cheapest:
-    `rows_in_order` puts the bits in order, which is rarely needed. `levels` is None, or the
-    address of a byte per code whose two nibbles select from the last two tables.
+    `rows_in_order` puts the bits in order, which is rarely needed. `levels` is None, or has
+    a byte per code whose two nibbles select from the last two tables.
     """
     levelled = not isinstance(levels, types.NoneType)
     n_words = 1 if isinstance(wide, types.NoneType) else 2
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        source, tables, levels, _ = arguments
+        source, table_place, *level_place = addresses(context, builder, signature, arguments)
         shuffle, add = _function(builder, _SHUFFLE), _function(builder, "llvm.uadd.sat.v32i8")
         # Two sums, so that one need not wait for the other.
         sums = [ir.Constant(_BYTES, [0] * 32)] * 2
 
         def select(plane: Any, first: int) -> None:
             for i, nibble in enumerate(_nibbles(builder, plane)):
-                table = _load(builder, tables, 32 * (first + i))
+                table = _load(builder, table_place, 32 * (first + i))
                 chosen = builder.call(shuffle, [table, nibble])
                 sums[i] = builder.call(add, [sums[i], chosen])
 
@@ -163,7 +168,7 @@ def block_below(typing_context: Any, source: Any, tables: Any, levels: Any, wide
         if levelled:
             # In the order of the rows: units of one row or two to the lower lane and the upper.
             kind = _WORDS if n_words == 1 else _BYTES
-            units = builder.bitcast(_load(builder, levels), kind)
+            units = builder.bitcast(_load(builder, level_place[0]), kind)
             order = [*range(0, kind.count, 2), *range(1, kind.count, 2)]
             select(builder.bitcast(_pick(builder, units, units, order), _BYTES), 16 * n_words)
         total = builder.call(add, sums)
@@ -171,7 +176,8 @@ def block_below(typing_context: Any, source: Any, tables: Any, levels: Any, wide
         return builder.zext(builder.bitcast(near, _I32), ir.IntType(64))
 
     last = types.none if n_words == 1 else types.boolean
-    return types.uint64(ADDRESS, ADDRESS, ADDRESS if levelled else types.none, last), emit
+    memory = (codes, OFFSET, tables, OFFSET, levels, OFFSET)
+    return types.uint64(*memory, last), emit
 
 
 @compiled
@@ -192,41 +198,52 @@ def rows_in_order(marks: np.uint64, wide: bool) -> np.uint64:
 
 
 @intrinsic
-def turn_block(typing_context: Any, source: Any, stride: Any, target: Any) -> Any:
+def turn_block(
+    typing_context: Any, source: Any, source_at: Any, stride: Any, target: Any, target_at: Any
+) -> Any:
     """Turn eight bytes of 32 rows, `stride` bytes apart (None: eight), into vectors of nibbles.
 
-    The vector of nibble g, high nibble of a byte first, goes to `target` + g * GROUP_BYTES.
+    The vector of nibble g, high nibble of a byte first, goes to `target_at` + g * GROUP_BYTES.
     """
     side_by_side = isinstance(stride, types.NoneType)
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        source, stride, target = arguments
-        pairs = _row_pairs(builder, source, None if side_by_side else stride)
+        here, there = addresses(context, builder, signature, arguments)
+        pairs = _row_pairs(builder, here, None if side_by_side else arguments[2])
         for byte, plane in enumerate(_planes(builder, pairs)):
             for half, nibble in enumerate(_nibbles(builder, plane)):
-                place = _at(builder, target, (2 * byte + half) * GROUP_BYTES)
-                builder.store(nibble, place, align=1)
+                store(builder, nibble, there, (2 * byte + half) * GROUP_BYTES, align=1)
         return context.get_dummy_value()
 
-    kind = types.none if side_by_side else ADDRESS
-    return types.void(ADDRESS, kind, ADDRESS), emit
+    kind = types.none if side_by_side else types.int64
+    return types.void(source, OFFSET, kind, target, OFFSET), emit
 
 
 @intrinsic
-def below_saturation(typing_context: Any, planes: Any, tables: Any, n_groups: Any, out: Any) -> Any:
+def below_saturation(
+    typing_context: Any,
+    planes: Any,
+    planes_at: Any,
+    tables: Any,
+    tables_at: Any,
+    n_groups: Any,
+    out: Any,
+    out_at: Any,
+) -> Any:
     """Sum table entries of a tile; write a bit per code that is not saturated, return if any is.
 
     `tables` has 32 bytes per group (the sixteen entries twice), `out` takes BLOCKS words of 32.
     """
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        planes, tables, n_groups, out = arguments
+        first_plane, first_table, target = addresses(context, builder, signature, arguments)
         zero = ir.Constant(_BYTES, [0] * 32)
         sums = [cgutils.alloca_once_value(builder, zero) for _ in range(BLOCKS)]
         shuffle, add = _function(builder, _SHUFFLE), _function(builder, "llvm.uadd.sat.v32i8")
-        with cgutils.for_range(builder, n_groups) as loop:
-            table = _load(builder, builder.add(tables, builder.mul(loop.index, constant(32))))
-            plane = builder.add(planes, builder.mul(loop.index, constant(GROUP_BYTES)))
+        with cgutils.for_range(builder, arguments[4]) as loop:
+            group = loop.index
+            table = _load(builder, first_table.plus(builder.mul(group, constant(32))))
+            plane = first_plane.plus(builder.mul(group, constant(GROUP_BYTES)))
             for block, place in enumerate(sums):
                 chosen = builder.call(shuffle, [table, _load(builder, plane, block * ROWS)])
                 builder.store(builder.call(add, [builder.load(place), chosen]), place)
@@ -240,7 +257,8 @@ def below_saturation(typing_context: Any, planes: Any, tables: Any, n_groups: An
         with builder.if_then(found, likely=False):
             for block, total in enumerate(totals):
                 near = builder.bitcast(builder.icmp_unsigned("!=", total, full), _I32)
-                builder.store(near, _at(builder, out, 4 * block), align=4)
+                store(builder, near, target, 4 * block, align=4)
         return found
 
-    return types.boolean(ADDRESS, ADDRESS, types.int64, ADDRESS), emit
+    memory = (planes, OFFSET, tables, OFFSET)
+    return types.boolean(*memory, types.int64, out, OFFSET), emit

@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.errors import InvalidInput
+from sghash.kernels.checks import check_array
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.pieces import cut, run
 from sghash.neighbors import Neighbors, empty_neighbors
-from sghash.validation import Codes, check_threads
+from sghash.validation import Codes, check_k, check_threads
 
 _ROWS_AT_ONCE = 4096
 
@@ -27,6 +29,8 @@ def table_neighbors(
 
     Every number in `codes` must be below `size`.
     """
+    _check(codes, tables)
+    k = check_k(k)
     result = empty_neighbors(len(tables), k, np.float32)
     k_here = min(k, len(codes))
     if not k_here or not len(tables):
@@ -44,6 +48,20 @@ def table_neighbors(
 
     run([(scan, part) for part in cut(len(tables), check_threads(threads))])
     return result
+
+
+def _check(codes: Codes, tables: NDArray[np.float32]) -> None:
+    check_array(codes, np.uint8, 2, "codes")
+    check_array(tables, np.float32, 3, "tables")
+    n_parts, size = tables.shape[1:]
+    if codes.shape[1] != n_parts:
+        raise InvalidInput(
+            f"codes have {codes.shape[1]} parts, the tables {n_parts}: take both from one model"
+        )
+    if size < 256 and codes.size and codes.max() >= size:
+        raise InvalidInput(
+            f"codes hold {codes.max()}, the tables have {size} entries: take both from one model"
+        )
 
 
 @compiled

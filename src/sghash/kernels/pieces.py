@@ -8,11 +8,22 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from itertools import pairwise
 
+from sghash.validation import available_cores, check_threads
+
+# Threads beyond the cores help only where some wait; beyond so many they only cost.
+MOST_THREADS = 64
+
 Job = tuple[Callable[[int, int, threading.Event], None], tuple[int, int]]
 
 
-def cut(n: int, parts: int) -> list[tuple[int, int]]:
-    """Cut range(n) into at most `parts` ranges of nearly equal length."""
+def useful(threads: int) -> int:
+    """As many of the threads asked for as it makes sense to start; answers do not depend on it."""
+    return min(check_threads(threads), max(MOST_THREADS, available_cores()))
+
+
+def cut(n: int, threads: int) -> list[tuple[int, int]]:
+    """Cut range(n) into nearly equal ranges: at most one per row, and one per useful thread."""
+    parts = min(useful(threads), max(n, 1))
     edges = [n * i // parts for i in range(parts + 1)]
     return [(a, b) for a, b in pairwise(edges) if b > a]
 

@@ -10,7 +10,10 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from sghash.errors import InvalidInput
+from sghash.kernels.checks import check_array
 from sghash.kernels.compiling import announce, compiled
+from sghash.kernels.lanes import OFFSET, addresses, load
 from sghash.validation import Codes, Vectors, n_bytes_of
 
 # Rows projected at a time: block, scores and weights stay in the second-level cache.
@@ -42,16 +45,12 @@ def arrange(weights: NDArray[Any], bias: NDArray[Any]) -> Projection:
 
 
 @intrinsic
-def _signs_of_eight(typing_context: Any, scores: Any, bias: Any) -> Any:
-    """Compare eight sums at two addresses with zero: signs in bits 0-7, not finite in bits 8-15."""
+def _signs_of_eight(typing_context: Any, scores: Any, at: Any, bias: Any, bias_at: Any) -> Any:
+    """Compare eight sums of score and bias with zero: signs in bits 0-7, not finite in 8-15."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.PointerType()
-        loaded = [
-            builder.load(builder.inttoptr(address, kind), align=4, typ=_EIGHT)
-            for address in arguments
-        ]
-        total = builder.fadd(*loaded)
+        places = addresses(context, builder, signature, arguments)
+        total = builder.fadd(*(load(builder, place, kind=_EIGHT, align=4) for place in places))
         word = ir.IntType(64)
         positive = builder.fcmp_ordered(">", total, ir.Constant(_EIGHT, [0.0] * 8))
         # x - x is zero for a finite x and NaN otherwise.
@@ -61,18 +60,17 @@ def _signs_of_eight(typing_context: Any, scores: Any, bias: Any) -> Any:
         )
         return builder.or_(low, builder.shl(high, ir.Constant(word, 8)))
 
-    return types.int64(types.int64, types.int64), emit
+    return types.int64(scores, OFFSET, bias, OFFSET), emit
 
 
 @compiled
 def _pack_signs(scores: Any, bias: Any, codes: Any) -> bool:
     n, n_bytes = codes.shape
-    first, bias_at = scores.ctypes.data, bias.ctypes.data
     lost = 0
     for i in range(n):
-        row = first + i * n_bytes * 32
+        row = i * n_bytes * 32
         for j in range(n_bytes):
-            flags = _signs_of_eight(row + 32 * j, bias_at + 32 * j)
+            flags = _signs_of_eight(scores, row + 32 * j, bias, 32 * j)
             codes[i, j] = np.uint8(flags & 255)
             lost |= flags
     return lost >> 8 == 0
@@ -83,5 +81,14 @@ def pack_signs(scores: Vectors, bias: Vectors, codes: Codes) -> bool:
 
     All arrays are contiguous, with the columns of `arrange`.
     """
+    check_array(scores, np.float32, 2, "scores")
+    check_array(bias, np.float32, 1, "bias")
+    check_array(codes, np.uint8, 2, "codes")
+    n, n_bytes = codes.shape
+    if scores.shape != (n, 8 * n_bytes) or len(bias) != 8 * n_bytes:
+        raise InvalidInput(
+            f"{n} codes of {n_bytes} bytes take scores ({n}, {8 * n_bytes}) and a bias for each "
+            f"column, got scores {scores.shape} and {len(bias)} biases: arrange them first"
+        )
     announce(_pack_signs, "sign packing")
     return bool(_pack_signs(scores, bias, codes))

@@ -12,6 +12,8 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.errors import InvalidInput
+from sghash.kernels.checks import check_array, check_gram, check_rows, check_tables
 from sghash.kernels.code_terms import code_term
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.pieces import cut, run
@@ -40,7 +42,14 @@ def scores(
     A negative row has an infinite score. What depends on the query alone is left out. `gram` are
     the tables of a code's own terms.
     """
-    found = np.empty(rows.shape, dtype=np.float32)
+    check_array(codes, np.uint8, 2, "codes")
+    check_rows(rows, len(codes), len(tables))
+    check_tables(tables, len(rows), codes.shape[1])
+    if gram is not None:
+        check_gram(gram, codes.shape[1])
+    found = np.full(rows.shape, np.inf, dtype=np.float32)
+    if not len(codes):
+        return found
     own = np.empty((0, 0, 0), dtype=np.float32) if gram is None else gram
     announce(_scores, "rescoring")
 
@@ -90,7 +99,17 @@ def _scores(
 
 
 def best_places(scores: Vectors, k: int) -> Ids:
-    """Columns (n_queries, k) of the least scores, those that tie in their order; k <= columns."""
+    """Columns (n_queries, k) of the least scores, those that tie in their order; k <= columns.
+
+    A score that is not a number counts as infinite.
+    """
+    check_array(scores, np.float32, 2, "scores")
+    if not 0 <= k <= scores.shape[1]:
+        raise InvalidInput(f"cannot take the best {k} of {scores.shape[1]} scores: ask for fewer")
+    lost = np.isnan(scores)
+    if lost.any():
+        # Not below anything and not above: compiled code would leave its place in the order empty.
+        scores = np.where(lost, np.float32(np.inf), scores)
     out = np.empty((len(scores), k), dtype=np.int64)
     fill = _insert_best if k <= INSERT_BELOW else _select_best
     announce(fill, "rescoring")

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.kernels import hamming
-from sghash.kernels.pieces import cut, run
+from sghash.kernels.checks import check_codes_agree
+from sghash.kernels.pieces import cut, run, useful
 from sghash.kernels.selection import USED, new_selection, write_sorted
 from sghash.neighbors import Neighbors, empty_neighbors
-from sghash.validation import Codes
+from sghash.validation import Codes, check_k
 
 # One row in so many is looked at first.
 STRIDE = 32
@@ -44,6 +45,8 @@ def hamming_shortlist(
     The result is what `hamming_neighbors` gives for `with_ties(length)` neighbours, except that
     rows farther than row number `length` may be missing.
     """
+    check_codes_agree(codes, query_codes, n_bits, mask)
+    length, threads = check_k(length), useful(threads)
     width = with_ties(length)
     n, n_queries = len(codes), len(query_codes)
     few = n_queries < threads * hamming.SLICED_FROM or length < _WORTH_A_SAMPLE

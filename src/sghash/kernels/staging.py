@@ -15,7 +15,7 @@ def word_of(codes: NDArray[np.uint8], row: int, word: int) -> np.uint64:
     n_bytes = codes.shape[1]
     first = word * 8
     if first + 8 <= n_bytes:
-        return word_at(codes.ctypes.data + row * n_bytes + first)
+        return word_at(codes, row * n_bytes + first)
     value = np.uint64(0)
     for byte in range(n_bytes - first):
         value |= np.uint64(codes[row, first + byte]) << np.uint64(8 * byte)

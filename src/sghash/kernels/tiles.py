@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sghash.kernels.compiling import compiled
-from sghash.kernels.lanes import ADDRESS, LANES, VECTOR_BYTES, load, ones, splat, store
+from sghash.kernels.lanes import LANES, OFFSET, VECTOR_BYTES, addresses, load, ones, splat, store
 
 TILE_ROWS = 64 * LANES
 GROUP_BITS = 3
@@ -25,28 +25,36 @@ WORD_TABLE_BYTES = GROUPS_PER_WORD * PATTERNS * ENTRY_BYTES
 
 
 @intrinsic
-def _swap_bits(typing_context: Any, first: Any, second: Any, shift: Any, mask: Any) -> Any:
+def _swap_bits(
+    typing_context: Any,
+    first: Any,
+    first_at: Any,
+    second: Any,
+    second_at: Any,
+    shift: Any,
+    mask: Any,
+) -> Any:
     """One step of a 64 x 64 bit transpose in every lane: exchange blocks of two vectors."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first, second, shift, mask = arguments
-        a, b = load(builder, first), load(builder, second)
-        by, keep = splat(builder, shift), splat(builder, mask)
+        left, right = addresses(context, builder, signature, arguments)
+        a, b = load(builder, left), load(builder, right)
+        by, keep = (splat(builder, number) for number in arguments[4:])
         moved = builder.and_(builder.xor(builder.lshr(a, by), b), keep)
-        store(builder, builder.xor(a, builder.shl(moved, by)), first)
-        store(builder, builder.xor(b, moved), second)
+        store(builder, builder.xor(a, builder.shl(moved, by)), left)
+        store(builder, builder.xor(b, moved), right)
         return context.get_dummy_value()
 
-    return types.void(ADDRESS, ADDRESS, types.uint64, types.uint64), emit
+    return types.void(first, OFFSET, second, OFFSET, types.uint64, types.uint64), emit
 
 
 @intrinsic
-def _fill_group(typing_context: Any, planes: Any, table: Any) -> Any:
+def _fill_group(typing_context: Any, planes: Any, planes_at: Any, table: Any, at: Any) -> Any:
     """Write a group's table: mismatches of three bit planes with each of the eight patterns."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        planes, table = arguments
-        a, b, c = (load(builder, planes, i * VECTOR_BYTES) for i in range(3))
+        source, target = addresses(context, builder, signature, arguments)
+        a, b, c = (load(builder, source, i * VECTOR_BYTES) for i in range(3))
         for pattern in range(PATTERNS):
             x, y, z = (
                 builder.xor(plane, ones()) if pattern >> i & 1 else plane
@@ -54,23 +62,25 @@ def _fill_group(typing_context: Any, planes: Any, table: Any) -> Any:
             )
             differ = builder.xor(x, y)
             carry = builder.or_(builder.and_(differ, z), builder.and_(x, y))
-            store(builder, builder.xor(differ, z), table, pattern * ENTRY_BYTES)
-            store(builder, carry, table, pattern * ENTRY_BYTES + VECTOR_BYTES)
+            store(builder, builder.xor(differ, z), target, pattern * ENTRY_BYTES)
+            store(builder, carry, target, pattern * ENTRY_BYTES + VECTOR_BYTES)
         return context.get_dummy_value()
 
-    return types.void(ADDRESS, ADDRESS), emit
+    return types.void(planes, OFFSET, table, OFFSET), emit
 
 
 @compiled
-def _transpose(base: int) -> None:
-    """Transpose 64 vectors at `base` in place: vector b becomes bit b of every code."""
+def _transpose(scratch: NDArray[np.uint64], base: int) -> None:
+    """Transpose 64 vectors at byte `base` in place: vector b becomes bit b of every code."""
     width = 32
     mask = np.uint64(0x00000000FFFFFFFF)
     while width:
         k = 0
         while k < 64:
             _swap_bits(
+                scratch,
                 base + k * VECTOR_BYTES,
+                scratch,
                 base + (k + width) * VECTOR_BYTES,
                 np.uint64(width),
                 mask,
@@ -81,31 +91,41 @@ def _transpose(base: int) -> None:
 
 
 @compiled
-def build_tables(words: NDArray[np.uint64], planes: int, tables: int, n_groups: int) -> None:
-    """Transpose each staged word into `planes` and fill its group tables."""
+def build_tables(
+    words: NDArray[np.uint64], scratch: NDArray[np.uint64], planes: int, tables: int, n_groups: int
+) -> None:
+    """Transpose each staged word and fill its group tables.
+
+    `planes` and `tables` are where these lie in the scratch, in bytes.
+    """
     n_words = words.shape[0]
     for word in range(n_words):
-        _copy_words(words, word, planes)
-        _transpose(planes)
+        _copy_words(words, word, scratch, planes)
+        _transpose(scratch, planes)
         table = tables + word * WORD_TABLE_BYTES
         for group in range(n_groups):
             _fill_group(
+                scratch,
                 planes + group * GROUP_BITS * VECTOR_BYTES,
+                scratch,
                 table + group * PATTERNS * ENTRY_BYTES,
             )
 
 
 @intrinsic
-def _copy_vector(typing_context: Any, source: Any, target: Any) -> Any:
+def _copy_vector(typing_context: Any, source: Any, at: Any, target: Any, to: Any) -> Any:
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        store(builder, load(builder, arguments[0]), arguments[1])
+        here, there = addresses(context, builder, signature, arguments)
+        store(builder, load(builder, here), there)
         return context.get_dummy_value()
 
-    return types.void(ADDRESS, ADDRESS), emit
+    return types.void(source, OFFSET, target, OFFSET), emit
 
 
 @compiled
-def _copy_words(words: NDArray[np.uint64], word: int, planes: int) -> None:
-    source = words.ctypes.data + word * TILE_ROWS * 8
+def _copy_words(
+    words: NDArray[np.uint64], word: int, scratch: NDArray[np.uint64], planes: int
+) -> None:
+    source = word * TILE_ROWS * 8
     for i in range(64):
-        _copy_vector(source + i * VECTOR_BYTES, planes + i * VECTOR_BYTES)
+        _copy_vector(words, source + i * VECTOR_BYTES, scratch, planes + i * VECTOR_BYTES)

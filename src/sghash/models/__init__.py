@@ -34,6 +34,9 @@ REFERENCE_MODELS: dict[str, str] = {
 #: Hashing models that need an extra to be fitted; loaded ones encode without it.
 EXTRA_MODELS: dict[str, str] = {"DeepSGH": "sghash.models.deep"}
 
+# How often a model that is replaced while it is read is read again.
+_ATTEMPTS = 20
+
 _ALL = {**MODELS, **REFERENCE_MODELS, **EXTRA_MODELS}
 
 
@@ -46,16 +49,35 @@ def model_class(name: str) -> Any:
 
 def load_model(folder: str | Path) -> Any:
     """Read a fitted model of any class from `folder`."""
+    path = Path(folder)
+    for _ in range(_ATTEMPTS):
+        before = _identity(path)
+        try:
+            return _load(path)
+        except BadFile:
+            # One file of the old model and one of the new, if it was saved anew just now.
+            if _identity(path) == before:
+                raise
+    return _load(path)
+
+
+def _identity(folder: Path) -> tuple[int, int] | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _load(path: Path) -> Any:
     from sghash.models.store import read_config, restore
 
-    path = Path(folder)
     config = read_config(path)
     name = config.get("model")
-    if name not in _ALL:
+    if not isinstance(name, str) or name not in _ALL:
         raise BadFile(f"{path} holds a model of unknown class {name!r}: upgrade sghash")
-    options = config.get("options", {})
     try:
-        model = model_class(name)(**options)
+        model = model_class(name)(**config["options"])
     except TypeError as error:
         raise BadFile(f"{path}/config.json has options that {name} does not know") from error
     restore(model, path, config)

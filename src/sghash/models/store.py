@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import BadFile, InvalidInput, NewerFormat
-from sghash.files import storage_errors, sync_folder, usual_mode
+from sghash.files import usual_mode
+from sghash.models.contents import check_contents, try_out
+from sghash.models.placing import missing, place
 
 if TYPE_CHECKING:
     from sghash.models.base import VectorModel
 
 FORMAT = "sghash-model"
 FORMAT_VERSION = 1
+# Histories and names of columns are long at times, but not like this.
+MAX_CONFIG_BYTES = 1 << 26
+# What else `config.json` holds, and of what type.
+_PARTS: dict[str, type] = {
+    "options": dict,
+    "scalars": dict,
+    "recorded": dict,
+    "tensors": dict,
+    "feature_names": list,
+}
 
 
 def learned_state(model: VectorModel) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -78,22 +90,17 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
         "fingerprint": fingerprint_of(model),
         "sghash_version": sghash.__version__,
     }
-    with storage_errors(folder):
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-        try:
-            temporary.chmod(0o755)
-            save_file(tensors, temporary / "model.safetensors")
-            text = json.dumps(config, indent=2, sort_keys=True) + "\n"
-            (temporary / "config.json").write_text(text, encoding="utf-8")
-            for name in ("model.safetensors", "config.json"):
-                (temporary / name).chmod(usual_mode())
-                with open(temporary / name, "rb+") as stream:
-                    os.fsync(stream.fileno())
-            _swap_in(temporary, folder)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+    text = json.dumps(config, indent=2, sort_keys=True) + "\n"
+
+    def fill(new: Path) -> None:
+        save_file(tensors, new / "model.safetensors")
+        (new / "config.json").write_text(text, encoding="utf-8")
+        for name in ("model.safetensors", "config.json"):
+            (new / name).chmod(usual_mode())
+            with open(new / name, "rb+") as stream:
+                os.fsync(stream.fileno())
+
+    place(folder, fill)
 
 
 def refuse_other(folder: Path) -> None:
@@ -104,82 +111,103 @@ def refuse_other(folder: Path) -> None:
         raise InvalidInput(f"{folder} holds something that is not a model: give another folder")
 
 
-def _swap_in(temporary: Path, folder: Path) -> None:
-    if folder.exists():
-        old = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.old."))
-        try:
-            os.replace(folder, old)
-            os.replace(temporary, folder)
-        except BaseException:
-            # Ctrl-C may come before, between or after the two.
-            if not folder.exists():
-                os.replace(old, folder)
-            raise
-        finally:
-            shutil.rmtree(old, ignore_errors=True)
-    else:
-        os.replace(temporary, folder)
-    sync_folder(folder.parent)
-
-
 def read_config(folder: Path) -> dict[str, Any]:
     """The checked `config.json` of a model folder."""
     path = folder / "config.json"
-    if not folder.exists():
-        raise BadFile(f"there is no model folder {folder}: check the path")
+    if not folder.exists() and (error := missing(folder)) is not None:
+        raise error
     if not path.is_file():
         raise BadFile(f"{folder} is not a model folder: it has no config.json")
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        with open(path, "rb") as stream:
+            text = stream.read(MAX_CONFIG_BYTES + 1)
+        if len(text) > MAX_CONFIG_BYTES:
+            raise BadFile(f"{path} is larger than any config of a model: save the model again")
+        config = json.loads(text.decode())
+    except BadFile:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
         raise BadFile(f"{path} is damaged ({error}): save the model again") from error
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         raise BadFile(f"{path} is not the config of an sghash model")
     version = config.get("format_version")
-    if not isinstance(version, int):
+    if type(version) is not int:
         raise BadFile(f"{path} names no format version: save the model again")
     if version > FORMAT_VERSION:
         raise NewerFormat(
             f"{path} has format version {version}, this sghash reads up to {FORMAT_VERSION}: "
             "upgrade sghash"
         )
+    for key, kind in _PARTS.items():
+        if not isinstance(config.setdefault(key, kind()), kind):
+            raise BadFile(f"{path} is damaged: {key} must be a {kind.__name__}; save it again")
     return config
 
 
 def restore(model: VectorModel, folder: Path, config: dict[str, Any]) -> None:
-    """Give an unfitted `model` the learned state in `folder`, checking sizes and numbers."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
-    path = folder / "model.safetensors"
-    try:
-        tensors = load_file(path)
-    except FileNotFoundError as error:
-        raise BadFile(f"{folder} has no model.safetensors: save the model again") from error
-    except (SafetensorError, ValueError, OSError) as error:
-        raise BadFile(f"{path} is truncated or damaged ({error}): save the model again") from error
+    """Give an unfitted `model` the learned state in `folder`, checking that it can be used."""
+    tensors = _read_tensors(folder / "model.safetensors")
     found = {name: [a.dtype.str, list(a.shape)] for name, a in tensors.items()}
-    if found != config.get("tensors"):
-        raise BadFile(f"{path} does not hold the arrays that config.json lists: save it again")
-    for name, array in tensors.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise BadFile(f"{path}: {name} holds NaN or infinite values; fit the model again")
-    scalars = config.get("scalars", {})
-    for name, number in scalars.items():
-        if isinstance(number, float) and not np.isfinite(number):
-            raise BadFile(f"{folder}: {name} is not a finite number; fit the model again")
-    state = {**tensors, **scalars}
+    if found != config["tensors"]:
+        raise BadFile(
+            f"{folder / 'model.safetensors'} does not hold the arrays that config.json lists: "
+            "save it again"
+        )
+    state = {**tensors, **config["scalars"]}
     for name in ("n_features_in_", *model._learned):
         if name not in state:
             raise BadFile(f"{folder} lacks {name}: save the model again")
         setattr(model, name, state[name])
-    for name in model._recorded:
-        if name in config.get("recorded", {}):
-            setattr(model, name, config["recorded"][name])
-    if config.get("feature_names"):
-        model.feature_names_in_ = np.asarray(config["feature_names"], dtype=object)
+    with _usable(folder):
+        check_contents(model)
+        if model.n_features_in_ > sum(array.size for array in tensors.values()):
+            raise BadFile(f"there is nothing in it for vectors {model.n_features_in_} wide")
     if fingerprint_of(model) != config.get("fingerprint"):
         raise BadFile(f"{folder} is damaged: its fingerprint does not match; save the model again")
+    with _usable(folder):
+        try_out(model)
+        _restore_records(model, config)
+
+
+def _read_tensors(path: Path) -> dict[str, NDArray[Any]]:
+    from safetensors.numpy import load_file
+
+    if not path.is_file():
+        raise BadFile(f"{path.parent} has no model.safetensors: save the model again")
+    try:
+        tensors: dict[str, NDArray[Any]] = load_file(path)
+    except Exception as error:
+        # Of a damaged file, its reader says SafetensorError, KeyError, TypeError and others.
+        raise BadFile(f"{path} is truncated or damaged ({error}): save the model again") from error
+    for name, array in tensors.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise BadFile(f"{path}: {name} holds NaN or infinite values; fit the model again")
+    return tensors
+
+
+def _restore_records(model: VectorModel, config: dict[str, Any]) -> None:
+    """What was noted for information, and the names of the columns."""
+    for name in model._recorded:
+        if name in config["recorded"]:
+            value = config["recorded"][name]
+            if not isinstance(value, dict if name == "history_" else int):
+                raise BadFile(f"{name} is a {type(value).__name__}")
+            setattr(model, name, value)
+    names = config["feature_names"]
+    if names:
+        if len(names) != model.n_features_in_ or not all(isinstance(name, str) for name in names):
+            raise BadFile(f"feature_names must be {model.n_features_in_} texts")
+        model.feature_names_in_ = np.asarray(names, dtype=object)
+
+
+@contextmanager
+def _usable(folder: Path) -> Iterator[None]:
+    """Whatever fails with what a file holds becomes one sentence about the file."""
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise BadFile(f"{folder} holds no usable model ({reason}): save the model again") from error
 
 
 def _is_json(value: Any) -> bool:
