@@ -48,8 +48,15 @@ test-all: $(VENV)/.dev ## the slow tests and those that install things (under th
 stress: $(VENV)/.dev ## kills, interrupts and faults against a reference, for about five minutes
 	$(RUN) tests/stress/run.py --events 1000 --jobs 2
 
-stress-long: $(VENV)/.dev ## ten thousand of them, damaged files and a million kernel calls (under 45 minutes)
+stress-long: $(VENV)/.dev ## ten thousand of them; every byte flipped, damaged files, a million kernel calls (45 minutes)
 	$(RUN) tests/stress/run.py --events 10000 --jobs 2
+	$(RUN) tests/stress/flips.py & flips=$$!
+	$(RUN) tests/stress/fuzz_collections.py 20000
+	wait $$flips
+	$(RUN) tests/stress/fuzz_index.py 0 20000 & index=$$!
+	$(RUN) tests/stress/fuzz_models.py 0 2000
+	wait $$index
+	MALLOC_ARENA_MAX=1 MALLOC_PERTURB_=165 $(RUN) tests/stress/kernels/hammer.py --calls 1000000 --threads 1 2 4 8 16 --all-widths
 
 $(VENV)/.torch: $(VENV)/.dev
 	@echo "installing PyTorch into $(VENV) ..." >&2
