@@ -13,19 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.blocks import VectorSource
-from sghash.collection import search as stages, verification
+from sghash.collection import answers, verification
 from sghash.collection.backup import back_up
-from sghash.collection.choice import allowed_rows, ids_of, live_ids
+from sghash.collection.choice import ids_of, live_ids
 from sghash.collection.columns import Column, columns_of
 from sghash.collection.creation import create_folder
 from sghash.collection.incoming import append_vectors, new_rows
 from sghash.collection.loading import load_state
-from sghash.collection.models import encode_queries, first_manifest, place_new_model
+from sghash.collection.models import first_manifest, place_new_model
 from sghash.collection.moment import ModelHolder, Moment
-from sghash.collection.ranges import hamming_within, pairs_within
 from sghash.collection.records import Records, read_records
 from sghash.collection.segments import Progress
-from sghash.collection.stages import plan_stages
 from sghash.collection.state import State
 from sghash.collection.writer import Writer
 from sghash.errors import InvalidInput, StorageError
@@ -36,10 +34,6 @@ from sghash.validation import (
     Vectors,
     check_codes,
     check_ids,
-    check_k,
-    check_radius,
-    check_threads,
-    check_vectors,
 )
 
 
@@ -177,7 +171,7 @@ class Collection:
 
     def check_fingerprint(self, fingerprint: str) -> None:
         """Refuse codes of another model than the one the collection was made with."""
-        _check_fingerprint(self._moment.state, fingerprint)
+        answers.check_fingerprint(self._moment.state, fingerprint)
 
     def add(
         self,
@@ -207,7 +201,7 @@ class Collection:
     ) -> Ids:
         """Add codes made elsewhere by the model of this `fingerprint`, which must be the same."""
         state = self._moment.state
-        _check_fingerprint(state, fingerprint)
+        answers.check_fingerprint(state, fingerprint)
         if state.manifest.keep_vectors is not None:
             raise InvalidInput("this collection keeps vectors: add the vectors, not their codes")
         array = check_codes(codes, state.manifest.n_bits)
@@ -256,21 +250,10 @@ class Collection:
         one), and how many of these the decoder. `where` is a boolean mask over `ids`, a
         list of ids or keys, or a condition on metadata such as `"year >= 2000 and lang == 'de'"`.
         """
-        state, holder = self._moment
-        manifest = state.manifest
-        plan = plan_stages(rerank, check_k(k), shortlist, manifest)
-        array = check_vectors(queries, width=manifest.width, name="queries")
-        return stages.run_stages(
-            plan,
-            state.views,
-            allowed_rows(where, state, state.views),
-            array,
-            encode_queries(holder.model, array),
-            decoder=holder.decoder if plan.needs_decoder else None,
-            metric=manifest.metric,
-            n_bits=manifest.n_bits,
-            threads=check_threads(threads),
-        )
+        return answers.neighbors_of(
+            self._moment, queries, k, rerank=rerank, shortlist=shortlist, where=where,
+            threads=threads,
+        )  # fmt: skip
 
     def search_codes(
         self,
@@ -282,18 +265,9 @@ class Collection:
         threads: int | None = None,
     ) -> Neighbors:
         """Like `search` without reranking, for codes made by the model of this `fingerprint`."""
-        state = self._moment.state
-        _check_fingerprint(state, fingerprint)
-        n_bits = state.manifest.n_bits
-        found = stages.hamming_candidates(
-            state.views,
-            allowed_rows(where, state, state.views),
-            check_codes(query_codes, n_bits, name="query_codes"),
-            check_k(k),
-            n_bits=n_bits,
-            threads=check_threads(threads),
+        return answers.neighbors_of_codes(
+            self._moment, query_codes, k, fingerprint=fingerprint, where=where, threads=threads
         )
-        return stages.answer(found, k)
 
     def range_search(
         self,
@@ -304,16 +278,7 @@ class Collection:
         threads: int | None = None,
     ) -> RangeNeighbors:
         """Return all rows whose code differs from the query's in at most `radius` bits."""
-        state, holder = self._moment
-        array = check_vectors(queries, width=state.manifest.width, name="queries")
-        return hamming_within(
-            state.views,
-            allowed_rows(where, state, state.views),
-            encode_queries(holder.model, array),
-            check_radius(radius),
-            n_bits=state.manifest.n_bits,
-            threads=check_threads(threads),
-        )
+        return answers.rows_within(self._moment, queries, radius, where=where, threads=threads)
 
     def get(self, ids: ArrayLike | Sequence[str]) -> Records:
         """Return what is stored under these ids or keys, in the order given."""
@@ -360,14 +325,7 @@ class Collection:
 
         One row per pair, (n_pairs, 3) int64: the smaller id, the larger id, the distance; by ids.
         """
-        state = self._moment.state
-        return pairs_within(
-            state.views,
-            check_radius(radius),
-            n_bits=state.manifest.n_bits,
-            threads=check_threads(threads),
-            progress=progress,
-        )
+        return answers.joined_within(self._moment, radius, threads=threads, progress=progress)
 
     def verify(self, *, progress: Progress | None = None) -> verification.Summary:
         """Read every byte and raise `BadFile` at the first that is wrong, else tell what is there.
@@ -433,21 +391,12 @@ class Collection:
                 # Another thread has replaced the model since the codes were made.
                 self._see(state)
                 if vectors is None:
-                    _check_fingerprint(state, made_by)
+                    answers.check_fingerprint(state, made_by)
                 codes = self.model.encode(vectors)
             numbers, rows = new_rows(state, vectors, codes, ids, columns, replacing=replacing)
             if len(rows):
                 self._change(lambda: writer.append(rows, replacing=replacing))
             return numbers
-
-
-def _check_fingerprint(state: State, fingerprint: str) -> None:
-    own = state.manifest.fingerprint
-    if fingerprint != own:
-        raise InvalidInput(
-            f"the collection holds codes of the model {own[:12]}, these come from "
-            f"{fingerprint[:12]}: encode with the collection's own model"
-        )
 
 
 # A fork may happen while another thread holds a guard: the child gets new ones.
