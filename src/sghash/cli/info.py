@@ -14,7 +14,7 @@ import click
 import sghash
 from sghash.cli.frame import examples, json_option, printable, show
 from sghash.cli.inputs import data_part, dataset_names, key_option, open_rows, rows_type
-from sghash.cli.streams import STDIO
+from sghash.cli.streams import STDIO, check_readable
 from sghash.data import READERS
 from sghash.errors import BadFile, InvalidInput
 from sghash.validation import available_cores
@@ -101,6 +101,7 @@ def _describe(what: str, key: str | None) -> dict[str, Any]:
         if not _has_vectors(path):
             raise BadFile(f"{what} is neither a collection nor a model, and holds no vectors")
         return _vectors(what, key)
+    check_readable(path)
     with open(path, "rb") as stream:
         is_index = stream.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
     if is_index or not path.name.endswith(tuple(READERS)):
