@@ -21,6 +21,7 @@ from numpy.typing import DTypeLike
 import sghash
 from sghash.blocks import VectorSource
 from sghash.cli.mapped import MappedRows
+from sghash.cli.printing import say
 from sghash.cli.progress import row_bar
 from sghash.data import npy, open_vectors
 from sghash.data.conversion import RowProgress, write_npy
@@ -44,7 +45,7 @@ def claim_stdin() -> BinaryIO:
     if sys.stdin is None:
         raise InvalidInput("stdin is closed: pipe something into the command, or name a file")
     if sys.stdin.isatty():
-        click.echo("reading from the terminal: end with Ctrl-D on a line of its own", err=True)
+        say("reading from the terminal: end with Ctrl-D on a line of its own", err=True)
     return sys.stdin.buffer
 
 

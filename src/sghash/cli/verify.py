@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 import sghash
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type
+from sghash.cli.printing import show
 from sghash.cli.progress import row_bar
 from sghash.cli.streams import check_readable
 from sghash.errors import BadFile
