@@ -33,7 +33,7 @@ def run(program, path):
     done = subprocess.run(
         [sys.executable, "-c", text, str(path)], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and not done.stderr, done.stderr
     return json.loads(done.stdout)
 
 
@@ -211,6 +211,17 @@ def test_a_fork_can_refresh_and_holds_no_guard_of_another_thread(tmp_path):
         tmp_path / "c",
     )
     assert said == [9, False]
+
+
+def test_a_program_that_ends_without_closing_says_nothing(tmp_path):
+    """What is global outlives the module that closes it."""
+    program = """
+        collection = Collection.create(path, model)
+        os.kept = lambda: collection
+        collection.add(training[:5])
+        print(5)
+    """
+    assert run(program, tmp_path / "c") == Collection.open(tmp_path / "c").verify().n_rows
 
 
 def test_what_looks_like_rows_without_a_manifest_is_not_taken_over(tmp_path, model, vectors):

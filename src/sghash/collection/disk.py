@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,10 @@ class Handle:
         with suppress(OSError, IndexError):
             deque(map(os.close, iter(self._numbers.pop, -1)), maxlen=0)
 
-    def __del__(self) -> None:
-        if self._numbers:  # a Ctrl-C that comes while an object ends is lost: be short
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # When Python ends, what `close` needs may be gone, and the system closes everything. A
+        # Ctrl-C that comes in here is lost: be short.
+        if self._numbers and not ending():
             self.close()
 
 
