@@ -14,6 +14,7 @@ import pytest
 
 import sghash
 from sghash import Collection, StorageError
+from sghash.collection import writer
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 PREPARE = """
@@ -32,7 +33,7 @@ def run(program, path):
     done = subprocess.run(
         [sys.executable, "-c", text, str(path)], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and not done.stderr, done.stderr
     return json.loads(done.stdout)
 
 
@@ -166,6 +167,61 @@ def test_a_failed_create_removes_only_what_it_made(tmp_path, model, vectors, mon
     with pytest.raises(StorageError, match="not empty"):
         Collection.create(mine, model)
     assert [path.name for path in mine.iterdir()] == ["notes.txt"]
+
+
+def test_a_create_that_fails_at_its_very_end_leaves_nothing(tmp_path, model, monkeypatch):
+    """The manifest is there, and the writer cannot begin."""
+
+    def refuse(*arguments, **options):
+        raise StorageError(24, "too many files are open")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "load_state", refuse)
+        with pytest.raises(StorageError, match="too many files"):
+            Collection.create(tmp_path / "c", model)
+    assert not (tmp_path / "c").exists()
+    Collection.create(tmp_path / "c", model).close()
+
+
+@needs_fork
+def test_a_fork_can_refresh_and_holds_no_guard_of_another_thread(tmp_path):
+    """The guard of what a search of all rows computes first is held when the fork happens."""
+    said = run(
+        """
+        from sghash.collection import rows
+        collection = Collection.create(path, model)
+        collection.add(training[:5])
+        out, into = os.pipe()
+        wait, go = os.pipe()
+        rows._terms_guard.acquire()
+        child = os.fork()
+        if not child:
+            signal.alarm(20)
+            os.read(wait, 1)
+            n = collection.refresh()
+            os.write(into, json.dumps([n, rows._terms_guard.locked()]).encode())
+            os._exit(0)
+        os.close(into)
+        rows._terms_guard.release()
+        collection.add(training[5:9])
+        os.write(go, b"x")
+        print(os.read(out, 100).decode() or "null")
+        os.waitpid(child, 0)
+        """,
+        tmp_path / "c",
+    )
+    assert said == [9, False]
+
+
+def test_a_program_that_ends_without_closing_says_nothing(tmp_path):
+    """What is global outlives the module that closes it."""
+    program = """
+        collection = Collection.create(path, model)
+        os.kept = lambda: collection
+        collection.add(training[:5])
+        print(5)
+    """
+    assert run(program, tmp_path / "c") == Collection.open(tmp_path / "c").verify().n_rows
 
 
 def test_what_looks_like_rows_without_a_manifest_is_not_taken_over(tmp_path, model, vectors):

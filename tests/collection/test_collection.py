@@ -266,6 +266,17 @@ def test_a_folder_that_is_no_collection_is_left_as_it_is(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("path", [None, 3, "a\0b", "loop"], ids=str)
+def test_what_cannot_be_a_folder_is_refused(tmp_path, model, path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    with Collection.create(tmp_path / "c", model) as collection:
+        calls = Collection.open, lambda p: Collection.create(p, model), collection.backup
+        for call in calls:
+            with pytest.raises(sghash.SghashError):
+                call(path)
+
+
 def test_arrays_that_the_caller_changes_later_do_not_change_rows(tmp_path, model, vectors):
     """What was given and what was returned belong to the caller, what is stored does not."""
     codes, ids = model.encode(vectors[:4]), np.asarray([3, 7, 9, 20])

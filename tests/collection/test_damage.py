@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
@@ -224,3 +225,33 @@ def test_codes_survive_what_is_not_ours(folder):
     assert (folder / "notes.txt").read_text() == "mine"
     assert not (folder / "segment-99999999").exists()
     assert np.all([p.name != "manifest.json.new" for p in folder.iterdir()])
+
+
+def test_whatever_cannot_be_looked_at_is_told_in_a_sentence(folder, vectors):
+    """Opening, searching and copying raise no error of the system as it is."""
+
+    def work():
+        with Collection.open(folder, writable=True) as collection:
+            collection.search(vectors[:1])
+            collection.backup(folder.with_name("copy"))
+
+    def refuse(real):
+        def call(*arguments, **options):
+            counted.append(None)
+            if len(counted) == n:
+                raise OSError(errno.EIO, "the disk is gone")
+            return real(*arguments, **options)
+
+        return call
+
+    for n in range(1, 1000):
+        counted = []
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("stat", "listdir", "scandir"):
+                patch.setattr(os, name, refuse(getattr(os, name)))
+            with contextlib.suppress(SghashError):
+                work()
+        shutil.rmtree(folder.with_name("copy"), ignore_errors=True)
+        if len(counted) < n:
+            break
+    assert n > 20

@@ -252,6 +252,16 @@ def test_in_memory_nothing_that_happens_to_the_files_matters(tmp_path, model, ve
     np.testing.assert_array_equal(found.ids, expected.ids)
 
 
+@pytest.mark.parametrize("writable", [False, True])
+def test_in_memory_the_model_is_read_too(tmp_path, model, vectors, writable):
+    path = make(tmp_path / "c", model, vectors[:50])
+    opened = Collection.open(path, in_memory=True, writable=writable)
+    path.rename(tmp_path / "elsewhere")
+    found = opened.search(vectors[:3], 5)
+    expected = Collection.open(tmp_path / "elsewhere").search(vectors[:3], 5)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+
+
 def test_in_memory_opening_tests_every_checksum(tmp_path, model, vectors):
     path = make(tmp_path / "c", model, vectors[:50])
     segment = next(path.glob("segment-*"))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 
 import numpy as np
 import pytest
 
 from sghash import Collection, StorageError
-from sghash.collection import loading, writer
+from sghash.collection import disk, loading, writer
 
 
 @pytest.fixture
@@ -116,3 +117,91 @@ def test_a_reader_forgets_rows_that_were_withdrawn(collection, vectors, tmp_path
     collection.add(vectors[5:7], [200, 201])
     assert reader.refresh() == 5 and 200 in reader and 100 not in reader
     np.testing.assert_array_equal(reader.get([200]).codes, collection.get([200]).codes)
+
+
+class InterruptAt:
+    """Raise Ctrl-C before step number `n` of these functions; `count` tells how many they had."""
+
+    def __init__(self, n, *functions):
+        self.n, self.count = n, 0
+        self.codes = {function.__code__ for function in functions}
+
+    def __enter__(self):
+        sys.settrace(self._enter)
+        return self
+
+    def __exit__(self, *error):
+        sys.settrace(None)
+
+    def _enter(self, frame, event, argument):
+        if frame.f_code not in self.codes:
+            return None
+        frame.f_trace_opcodes = True
+        return self._step
+
+    def _step(self, frame, event, argument):
+        if event == "opcode":
+            self.count += 1
+            if self.count == self.n:
+                raise KeyboardInterrupt
+        return self._step
+
+
+@pytest.mark.skipif(sys.gettrace() is not None, reason="needs the only trace function")
+def test_a_close_interrupted_anywhere_is_finished_by_another(collection, tmp_path):
+    """The error is kept, as an interactive session does: nothing must depend on its end."""
+    collection.close()
+    n, errors = 0, []
+    while len(errors) == n:
+        n += 1
+        opened = Collection.open(tmp_path / "c", writable=True)
+        with InterruptAt(n, Collection.close, writer.Writer.close, disk.Handle.close):
+            try:
+                opened.close()
+            except KeyboardInterrupt as error:
+                errors.append(error)
+        opened.close()
+    assert n > 50
+
+
+def test_a_lock_that_was_half_taken_is_given_back(collection, tmp_path, monkeypatch):
+    """The folder is locked, and no handle is left for the file: the error is kept."""
+    collection.close()
+    real = os.open
+
+    def refuse(path, *options):
+        if str(path).endswith("writer.lock"):
+            raise OSError(errno.EMFILE, "too many open files")
+        return real(path, *options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", refuse)
+        with pytest.raises(StorageError, match="too many files") as kept:
+            Collection.open(tmp_path / "c", writable=True)
+    Collection.open(tmp_path / "c", writable=True).close()
+    assert kept.value.errno == errno.EMFILE
+
+
+def test_a_manifest_that_cannot_be_read_is_told_in_a_sentence(
+    collection, vectors, tmp_path, monkeypatch, caplog
+):
+    """Also by `close`, which has nothing to lose by it."""
+
+    def refuse(path):
+        raise OSError(errno.EMFILE, "too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(tmp_path), "read_bytes", refuse)
+        collection.close()
+        assert "too many files" in caplog.text
+        for options in ({}, {"writable": True}):
+            with pytest.raises(StorageError, match="too many files"):
+                Collection.open(tmp_path / "c", **options)
+    with Collection.open(tmp_path / "c", writable=True) as opened:
+        opened.add(vectors[:1])
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "read_manifest", lambda folder: opened._writer.state.manifest)
+            patch.setattr(type(tmp_path), "read_bytes", refuse)
+            with pytest.raises(StorageError, match="too many files"):
+                opened.compact()
+        assert len(opened) == opened.verify().n_rows == 4

@@ -8,7 +8,8 @@ segments that it has are not copied again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,10 +26,11 @@ from sghash.collection.manifest import (
     read_manifest,
     write_manifest,
 )
-from sghash.collection.models import describe_model
+from sghash.collection.models import describe_model, verify_model
 from sghash.collection.moment import Moment
 from sghash.collection.sections import BLOCK, read_sections
 from sghash.collection.segments import MAGIC, Progress, Segment, write_marks, write_segment
+from sghash.collection.state import State
 from sghash.collection.verification import Summary, verify
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import storage_errors, sync_folder
@@ -41,9 +43,10 @@ def back_up(
     if target == source or source in target.parents or target in source.parents:
         raise InvalidInput(f"{target} overlaps the collection: give a folder elsewhere")
     make_folders(target)
+    _refuse_foreign(target, moment.state)  # no lock file is left in a folder that is not ours
     lock = WriterLock(target)
     try:
-        _refuse_foreign(target, moment.state.manifest)
+        _refuse_foreign(target, moment.state)
         manifest = _Copy(moment, target, progress).make()
         with storage_errors(target):
             sync_folder(target)
@@ -55,23 +58,35 @@ def back_up(
         lock.release()
 
 
-def _refuse_foreign(target: Path, manifest: Manifest) -> None:
+def _refuse_foreign(target: Path, state: State) -> None:
     """Go on only in an empty folder, in a copy of this collection, or in half of one."""
     names = names_in(target)
     if NAME not in names:
-        if not all(is_ours(name) for name in names):
+        if not all(is_ours(name) for name in names) or _has_records(target, names):
             raise StorageError(f"{target} is not empty: give a new folder")
         return
-    there = read_manifest(target)
+    manifest, there = state.manifest, read_manifest(target)
     if there.identity != manifest.identity or not manifest.identity:
         raise StorageError(f"{target} holds another collection: give a new folder")
-    with storage_errors(target, doing="read"):
-        written = bool(read_log(target / there.log).payloads)
-    if written or there.generation > manifest.generation:
+    if not there.copied_end or _has_records(target, [there.log]):
         raise StorageError(
-            f"{target} was written to since it was copied, or holds a later moment: give a new "
+            f"{target} is no mere copy: rows were written to it that would be lost; give a new "
             "folder"
         )
+    if (there.generation, there.copied_end) > (manifest.generation, state.log_end):
+        raise StorageError(
+            f"{target} holds a later moment than this one: call refresh(), or give a new folder"
+        )
+
+
+def _has_records(target: Path, names: Iterable[str]) -> bool:
+    """Whether a log among these files holds anything: a copy's own log is empty."""
+    with storage_errors(target, doing="read"):
+        for name in names:
+            with suppress(BadFile):  # half of one
+                if name.startswith("log-") and read_log(target / name).payloads:
+                    return True
+    return False
 
 
 class _Copy:
@@ -93,22 +108,32 @@ class _Copy:
         if runs:
             entries.append(self._rewritten(runs))
         folder = self._target / manifest.model
-        self._holder.model.save(folder, overwrite=True)
+        self._place_model(folder)
         log, identity = self._name("log"), new_identity()
         create_log(self._target / log, identity)
         return replace(
             manifest, identity=manifest.identity or new_identity(), segments=tuple(entries),
-            n_rows=len(state), log=log, log_identity=identity, log_end=0, next_id=state.next_id,
-            next_file=self._number, columns=dict(state.kinds), version=VERSION,
-            **describe_model(folder),
+            n_rows=len(state), log=log, log_identity=identity, log_end=0,
+            copied_end=state.log_end, next_id=state.next_id, next_file=self._number,
+            columns=dict(state.kinds), version=VERSION, **describe_model(folder),
         )  # fmt: skip
+
+    def _place_model(self, folder: Path) -> None:
+        """Write the model, unless the copy before has it: that one must stay whole till the end."""
+        if NAME in names_in(self._target):
+            there = read_manifest(self._target)
+            if there.fingerprint == self._state.manifest.fingerprint:
+                with suppress(BadFile):
+                    verify_model(self._target, there)
+                    return
+        self._holder.model.save(folder, overwrite=True)
 
     def _segment(self, segment: Segment) -> SegmentEntry:
         """Copy a segment byte by byte, unless it is there; its marks are written anew."""
         file = segment.file
         if file is None or not file.identity:  # version 1 is brought up to date by copying
             return self._rewritten([segment])
-        name = self._present.get(file.identity)
+        name = self._present.get((file.identity, file.checksum))
         if name is None:
             name = self._name("segment")
             file.verify()
@@ -136,8 +161,8 @@ class _Copy:
             self._progress(self._done, self._total)
 
 
-def _segments_in(target: Path) -> dict[str, str]:
-    """Identity -> name of the whole segments that an earlier call has copied."""
+def _segments_in(target: Path) -> dict[tuple[str, int], str]:
+    """Identity and checksum -> name of the whole segments that an earlier call has copied."""
     found = {}
     for name in sorted(names_in(target)):
         if name.startswith("segment-") and is_ours(name):
@@ -146,7 +171,7 @@ def _segments_in(target: Path) -> dict[str, str]:
                 file.verify()
             except (BadFile, OSError):
                 continue
-            found[file.identity] = name
+            found[file.identity, file.checksum] = name
     return found
 
 

@@ -17,7 +17,8 @@ from sghash.collection import answers, verification
 from sghash.collection.backup import back_up
 from sghash.collection.choice import ids_of, live_ids
 from sghash.collection.columns import Column, columns_of
-from sghash.collection.creation import create_folder
+from sghash.collection.creation import new_folder
+from sghash.collection.folders import resolved
 from sghash.collection.incoming import append_vectors, new_rows
 from sghash.collection.loading import load_state
 from sghash.collection.models import first_manifest, place_new_model
@@ -74,10 +75,10 @@ class Collection:
         distances and `reencode`. `metric` ("l2", "ip" or "cosine") is what `rerank` scores; None
         is the model's own, or "l2" if it has none.
         """
-        folder = Path(path).resolve()
+        folder = resolved(path)
         manifest = first_manifest(model, keep_vectors=keep_vectors, metric=metric)
-        lock = create_folder(folder, manifest, model)
-        return cls(folder, writer=Writer(folder, lock=lock), model=model)
+        with new_folder(folder, manifest, model) as lock:
+            return cls(folder, writer=Writer(folder, lock=lock), model=model)
 
     @classmethod
     def open(
@@ -97,27 +98,30 @@ class Collection:
         meanwhile, the system ends this process (SIGBUS). With `in_memory` all rows are read, and
         their checksums tested, so that nothing done to the files later can matter.
         """
-        folder = Path(path).resolve()
+        folder = resolved(path)
         writer = None
         if writable:
             writer = Writer(folder, in_memory=in_memory, shown=os.fspath(path))
         collection = cls(folder, writer=writer, in_memory=in_memory)
-        if model is not None:
-            try:
+        try:
+            if model is not None:
                 collection.check_fingerprint(model.fingerprint_)
-            except BaseException:
-                collection.close()
-                raise
-            state = collection._moment.state
-            collection._moment = Moment(state, ModelHolder(folder, state.manifest, model))
+                state = collection._moment.state
+                collection._moment = Moment(state, ModelHolder(folder, state.manifest, model))
+            elif in_memory:
+                collection.refresh()
+                collection.model  # noqa: B018 - reads it, as all the rest
+        except BaseException:
+            collection.close()
+            raise
         return collection
 
     def close(self) -> None:
         """Give up the right to write; a closed writer can still read."""
         with self._guard:
-            writer, self._writer = self._writer, None
-            if writer is not None:
-                writer.close()
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None  # not before: what was interrupted can be called again
 
     def __enter__(self) -> Self:
         return self
@@ -165,7 +169,9 @@ class Collection:
     def refresh(self) -> int:
         """See what other processes have done since; returns the number of rows."""
         with self._guard:
-            if self._writer is None:
+            if self._writer is not None and self._writer.is_own:
+                self._see(self._writer.ready())
+            else:
                 self._moment = self._moment.refreshed(self._folder, in_memory=self._in_memory)
             return len(self)
 
@@ -316,7 +322,7 @@ class Collection:
         that shall bring an earlier copy up to date. A copy opens like any collection. `progress`
         receives (rows done, rows in all).
         """
-        return back_up(self._folder, self._moment, Path(path).resolve(), progress=progress)
+        return back_up(self._folder, self._moment, resolved(path), progress=progress)
 
     def similarity_join(
         self, radius: int, *, threads: int | None = None, progress: Progress | None = None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,12 @@ from sghash.files import storage_errors, sync_folder
 FIRST_LOG = "log-00000000"
 
 
-def create_folder(folder: Path, manifest: Manifest, model: Any) -> WriterLock:
-    """Make an empty collection, and return the lock that its making took.
+@contextmanager
+def new_folder(folder: Path, manifest: Manifest, model: Any) -> Iterator[WriterLock]:
+    """Make an empty collection, and give the lock that its making took to a `with` block.
 
-    It exists once its manifest does. If anything fails, only what this call made is removed.
+    It exists once its manifest does. If anything fails, here or in the block, only what was made
+    here is removed.
     """
     made = make_folders(folder)
     _refuse_others(folder)
@@ -41,6 +44,7 @@ def create_folder(folder: Path, manifest: Manifest, model: Any) -> WriterLock:
                 for path in made or [folder]:
                     sync_folder(path.parent)
             write_manifest(folder, manifest)
+            yield lock
         except BaseException:
             remove(folder / NAME)
             remove_ours(folder)
@@ -52,7 +56,6 @@ def create_folder(folder: Path, manifest: Manifest, model: Any) -> WriterLock:
     except BaseException:
         lock.release()
         raise
-    return lock
 
 
 def _refuse_others(folder: Path) -> None:

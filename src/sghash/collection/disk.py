@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import weakref
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -43,14 +45,14 @@ def write_new(path: Path, pieces: Iterable[Any]) -> None:
         # A crash may have left half of a file under this name: no manifest knew it.
         with suppress(FileNotFoundError):
             os.unlink(path)
-        handle = os.open(path, _NEW, 0o666)
+        handle = Handle(path, _NEW)
         try:
             try:
                 for piece in pieces:
-                    write_all(handle, piece)
-                sync_file(handle)
+                    write_all(handle.number, piece)
+                sync_file(handle.number)
             finally:
-                os.close(handle)
+                handle.close()
         except BaseException:
             remove(path)
             raise
@@ -61,7 +63,8 @@ def replace_file(path: Path, data: bytes) -> None:
 
     If the disk cannot promise to keep the new one, the old one is put back.
     """
-    before = path.read_bytes() if path.exists() else None
+    with storage_errors(path, doing="read"):
+        before = path.read_bytes() if path.exists() else None
     temporary = path.with_name(f"{path.name}.new")
     write_new(temporary, [data])
     with storage_errors(path):
@@ -87,21 +90,22 @@ def remove(path: Path) -> None:
 class Handle:
     """An open file that belongs to this process: a fork leaves its copy to nobody.
 
-    The number is given back exactly once, whatever interrupts the giver.
+    The number is given back exactly once, whatever interrupts the giver: Ctrl-C comes before or
+    after a call that is all C, so one such call opens and keeps, and one takes out and closes.
     """
 
     def __init__(self, path: Path, flags: int = _OLD, mode: int = 0o666) -> None:
-        self._number: int | None = None
-        with storage_errors(path):
-            self._number = os.open(path, flags, mode)
+        self._numbers = [-1]  # -1 is where taking out ends
         _open_handles.add(self)
+        with storage_errors(path):
+            self._numbers.extend(map(os.open, [path], [flags], [mode]))
 
     @property
     def number(self) -> int:
         """The handle that the system knows."""
-        if self._number is None:
+        if not self._numbers or self._numbers[-1] < 0:
             raise StorageError("this file was closed: open the collection again")
-        return self._number
+        return self._numbers[-1]
 
     @property
     def place(self) -> Place:
@@ -110,12 +114,14 @@ class Handle:
 
     def close(self) -> None:
         """Close it, if it is open."""
-        number, self._number = self._number, None
-        if number is not None:
-            with suppress(OSError):
-                os.close(number)
+        with suppress(OSError, IndexError):
+            deque(map(os.close, iter(self._numbers.pop, -1)), maxlen=0)
 
-    __del__ = close
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        # When Python ends, what `close` needs may be gone, and the system closes everything. A
+        # Ctrl-C that comes in here is lost: be short.
+        if self._numbers and not ending():
+            self.close()
 
 
 Place = tuple[int, int]
@@ -149,9 +155,11 @@ class WriterLock:
         self.folder, self._process = folder, os.getpid()
         self._shown = shown or str(folder)
         self._folder_handle = _lock_folder(folder, self._shown)
-        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        self._handle = Handle(folder / LOCK, flags)
+        self._held = [] if self._folder_handle is None else [self._folder_handle]
         try:
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            self._handle = Handle(folder / LOCK, flags)
+            self._held.append(self._handle)
             _lock(self._handle, self._shown)
             with storage_errors(folder):
                 self._place = place_of(os.stat(folder))
@@ -189,9 +197,8 @@ class WriterLock:
 
     def release(self) -> None:
         """Let another writer in."""
-        self._handle.close()
-        if self._folder_handle is not None:
-            self._folder_handle.close()
+        for handle in self._held:
+            handle.close()
 
 
 def _lock_folder(folder: Path, shown: str) -> Handle | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
@@ -9,8 +10,16 @@ from pathlib import Path
 
 from sghash.collection.disk import LOCK, remove
 from sghash.collection.manifest import is_ours
-from sghash.errors import StorageError
+from sghash.errors import InvalidInput, StorageError
 from sghash.files import storage_errors
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """The folder that a path means, whatever becomes the current one later."""
+    try:
+        return Path(path).resolve()
+    except (TypeError, ValueError, OSError, RuntimeError) as error:
+        raise InvalidInput(f"{path!r} cannot be a folder ({error}): give its path") from error
 
 
 def make_folders(folder: Path) -> list[Path]:

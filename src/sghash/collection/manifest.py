@@ -7,6 +7,7 @@ collection, or of another time, is not taken for it because it has the same name
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -18,7 +19,8 @@ from typing import Any
 
 from sghash.collection.columns import KINDS
 from sghash.collection.disk import replace_file
-from sghash.errors import BadFile, InvalidInput, NewerFormat
+from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
+from sghash.files import storage_errors
 from sghash.validation import MAX_ID, check_n_bits
 
 NAME = "manifest.json"
@@ -70,8 +72,9 @@ class Manifest:
     """What a collection consists of; `next_file` and `next_id` were never used before.
 
     `n_rows` counts the living rows of the segments, without those of the log; `log_end` is how long
-    the log was when a writer last closed it; `plan` is what was measured about searching this
-    collection, None if nothing was.
+    the log was when a writer last closed it; `copied_end` how long the original's log was when this
+    was copied from it, 0 unless it is a copy that no writer has changed since; `plan` is what was
+    measured about searching this collection, None if nothing was.
     """
 
     n_bits: int
@@ -91,6 +94,7 @@ class Manifest:
     identity: str = ""
     log_identity: str = ""
     log_end: int = 0
+    copied_end: int = 0
     model_bytes: int = 0
     plan: dict[str, Any] | None = None
     version: int = VERSION
@@ -108,8 +112,9 @@ class Manifest:
         """The next generation, with some fields changed; what was of version 1 is so no more."""
         identity = self.identity or new_identity()
         return replace(
-            self, generation=self.generation + 1, identity=identity, version=VERSION, **changes
-        )
+            self, generation=self.generation + 1, identity=identity, version=VERSION, copied_end=0,
+            **changes,
+        )  # fmt: skip
 
     def same_files(self, other: Manifest) -> bool:
         """Whether both consist of the same segments and the same log."""
@@ -134,9 +139,12 @@ def read_manifest(folder: Path) -> Manifest:
     """Read and check the manifest of a collection."""
     path = folder / NAME
     try:
-        data = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise BadFile(f"{folder} is not a collection: it has no {NAME}") from error
+        with storage_errors(path, doing="read"):
+            data = path.read_bytes()
+    except StorageError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise BadFile(f"{folder} is not a collection: it has no {NAME}") from error
+        raise
     line, _, checksum = data.partition(b"\n")
     if checksum != hashlib.sha256(line).hexdigest().encode() + b"\n":
         raise BadFile(f"{path} is damaged: its checksum fails; restore it from a copy")
@@ -178,7 +186,9 @@ def _check(manifest: Manifest) -> None:
     _expect(all(_plain(name) for name in manifest.model_files), "model_files")
     _expect(_named("log", manifest.log), "log")
     _expect(_is_map(manifest.columns, lambda kind: kind in KINDS), "columns")
-    for name in ("n_rows", "next_id", "next_file", "generation", "log_end", "model_bytes"):
+    for name in (
+        "n_rows", "next_id", "next_file", "generation", "log_end", "copied_end", "model_bytes"
+    ):  # fmt: skip
         _expect(_is_count(getattr(manifest, name)), name)
     _expect(manifest.next_id <= MAX_ID + 1, "next_id")
     _expect(manifest.plan is None or isinstance(manifest.plan, dict), "plan")

@@ -73,16 +73,17 @@ def load_checked(folder: Path, manifest: Manifest) -> Any:
     """Read the model of a collection."""
     from sghash.models import load_model
 
-    if not (folder / manifest.model).is_dir() and read_manifest(folder).model != manifest.model:
-        raise StorageError(
-            f"{folder} was given another model since it was opened here: call refresh()"
-        )
-    verify_model(folder, manifest)
-    model = load_model(folder / manifest.model)
+    path = folder / manifest.model
+    with storage_errors(path, doing="read"):
+        if not path.is_dir() and read_manifest(folder).model != manifest.model:
+            raise StorageError(
+                f"{folder} was given another model since it was opened here: call refresh()"
+            )
+        verify_model(folder, manifest)
+        model = load_model(path)
     if model.fingerprint_ != manifest.fingerprint:
         raise BadFile(
-            f"{folder / manifest.model} is not the model that the codes were made with: "
-            "restore it from a copy"
+            f"{path} is not the model that the codes were made with: restore it from a copy"
         )
     return model
 

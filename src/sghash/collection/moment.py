@@ -73,7 +73,7 @@ class Moment(NamedTuple):
             state = load_state(folder, self.state, in_memory=in_memory)
             moment = self.following(folder, state)
             try:
-                if self.holder.is_loaded:
+                if self.holder.is_loaded or in_memory:
                     moment.holder.model  # noqa: B018 - reads it
             except (StorageError, BadFile):
                 if read_manifest(folder) == state.manifest:

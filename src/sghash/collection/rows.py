@@ -6,6 +6,7 @@ answer, and an id is found by bisection.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,20 @@ if TYPE_CHECKING:
     from sghash.kernels.asymmetric import Terms
 
 
+# Held while terms are computed, of any rows: two threads must not do the same work at once.
+_terms_guard = threading.Lock()
+
+
+def _renew_guard() -> None:
+    global _terms_guard
+    _terms_guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    # A fork may happen while another thread holds it: in the child nobody would free it.
+    os.register_at_fork(after_in_child=_renew_guard)
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """`ids` is None where they are `first`, `first` + 1, ...; `vectors` and `keys` may be None."""
@@ -37,7 +52,6 @@ class Rows:
     columns: Mapping[str, Column] = field(default_factory=dict)
     stored_keys: KeyTable | None = None
     _terms: Terms | None = field(default=None, init=False, repr=False)
-    _terms_guard: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -54,7 +68,7 @@ class Rows:
 
         `gram` are the tables of the collection's decoder, the same at every call.
         """
-        with self._terms_guard:
+        with _terms_guard:
             if self._terms is None:
                 from sghash.kernels.asymmetric import make_terms
                 from sghash.kernels.code_terms import code_terms

@@ -68,14 +68,21 @@ class Writer:
             self._note_log_end()
             remove_ours(self.folder, keep=self.state.manifest.files())
         except BaseException:
-            self._lock.release()
+            self._drop_log()
+            if lock is None:  # else its giver has things to undo first
+                self._lock.release()
             raise
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it was opened by this very process, not by one that forked it."""
+        return self._lock.is_own
 
     def close(self) -> None:
         """Give up the right to write."""
         sure, self._sure = self._sure, False
         try:
-            if sure and self._lock.is_own:
+            if sure and self.is_own:
                 self._note_log_end()
         finally:
             self._drop_log()

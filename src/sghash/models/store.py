@@ -74,9 +74,10 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
 
     import sghash
 
-    if folder.exists() and not overwrite:
-        raise InvalidInput(f"{folder} exists already: give another folder or overwrite=True")
-    refuse_other(folder)
+    with storage_errors(folder):
+        if folder.exists() and not overwrite:
+            raise InvalidInput(f"{folder} exists already: give another folder or overwrite=True")
+        refuse_other(folder)
     tensors, scalars = learned_state(model)
     config = {
         "format": FORMAT,
