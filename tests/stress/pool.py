@@ -7,6 +7,7 @@ A row of a stressed collection is the serial number of a vector in this pool: wh
 from __future__ import annotations
 
 import functools
+import inspect
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -96,14 +97,18 @@ def warm_up():
             for metric in METRICS:
                 path = Path(folder) / f"{kept}{metric}"
                 with Collection.create(path, some.models[0], keep_vectors=kept, metric=metric) as c:
+                    c.add(some.vectors[:20], metadata={"n": list(range(20)), "lang": ["de"] * 20})
+                    c.compact()
+                    c.add(some.vectors[:3], ["a", "b", "c"])
                     _use_everything(c, kept)
+                # Rows that were read from a log are of another kind for a compiler.
+                _use_everything(Collection.open(path), kept)
+                if "in_memory" in inspect.signature(Collection.open).parameters:
+                    _use_everything(Collection.open(path, in_memory=True), kept)
 
 
 def _use_everything(collection, kept):
     vectors = pool().vectors[:20]
-    collection.add(vectors, metadata={"n": list(range(20)), "lang": ["de"] * 20})
-    collection.compact()
-    collection.add(vectors[:3], ["a", "b", "c"])
     for where in (None, "n > 3"):
         collection.search(vectors[:2], 3, where=where, threads=1)
         for shortlist in (None, "all"):
