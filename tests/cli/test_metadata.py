@@ -109,7 +109,7 @@ def test_ids_are_numbers_or_keys(path):
         ids_of([1.5], "x", as_keys=False)
     for array in (np.zeros(3), np.zeros((2, 2), int), np.array(["a"])):
         np.save(path / "ids.npy", array)
-        with pytest.raises(BadFile, match="one dimension of whole numbers"):
+        with pytest.raises(BadFile, match="of whole numbers"):
             read_ids(str(path / "ids.npy"))
     np.save(path / "ids.npy", np.array([object()]), allow_pickle=True)
     with pytest.raises(BadFile, match=r"not a \.npy of whole numbers"):

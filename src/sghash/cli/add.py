@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from sghash.cli.adding import add_all, adding_options, open_collection, read_incoming
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import open_rows, path_type, rows_options, rows_type
+from sghash.cli.printing import show
 from sghash.errors import InvalidInput
 
 

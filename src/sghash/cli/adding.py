@@ -10,6 +10,7 @@ import click
 
 from sghash.cli.inputs import rows_type
 from sghash.cli.metadata import ids_of, read_ids, read_metadata
+from sghash.cli.printing import say
 from sghash.cli.progress import row_bar
 from sghash.collection import Collection
 from sghash.data.sources import RowSource
@@ -119,7 +120,7 @@ def add_all(path: Path, incoming: Incoming, *, upsert: bool, start: int) -> int:
         # The disk knows better than a count that may have been cut off.
         added = done if upsert else len(Collection.open(path)) - before
         if added:
-            click.echo(
+            say(
                 f"{added} of {n} vectors are in {path}; for the others run the command "
                 f"sghash add with the same files and --start {start + added}",
                 err=True,

@@ -107,4 +107,6 @@ def _paths(begun: str) -> list[str]:
     except OSError:
         return []
     prefix = begun[: len(begun) - len(name)]
-    return [prefix + entry.name for entry in entries if entry.name.startswith(name)]
+    # Names that a terminal cannot show are not offered.
+    offered = (entry.name for entry in entries if entry.name.isprintable())
+    return [prefix + entry for entry in offered if entry.startswith(name)]

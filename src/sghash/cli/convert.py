@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import open_rows, overwrite_option, rows_options, rows_type, target_type
+from sghash.cli.printing import show
 from sghash.cli.streams import STDIO, write_rows
 
 

@@ -11,8 +11,9 @@ import click
 import sghash
 from sghash.cli.adding import Incoming, add_all, adding_options, read_incoming
 from sghash.cli.fitting import Choice, build, fit, model_options
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import metric_of, open_rows, path_type, rows_options, rows_type
+from sghash.cli.printing import show
 from sghash.collection import Collection
 from sghash.errors import InvalidInput
 

@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 import sghash
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import (
     open_rows,
     overwrite_option,
@@ -18,6 +18,7 @@ from sghash.cli.inputs import (
     target_type,
 )
 from sghash.cli.mapped import MappedRows
+from sghash.cli.printing import show
 from sghash.cli.streams import STDIO, write_rows
 from sghash.errors import InvalidInput
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from sghash.cli.adding import open_collection
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type
 from sghash.cli.metadata import ids_of, read_ids
+from sghash.cli.printing import show
 from sghash.cli.streams import STDIO
 from sghash.errors import InvalidInput
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import click
 
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type, seed_option
+from sghash.cli.printing import printable, show
 from sghash.demo.sets import DEMO_SETS, is_here, load_set
 from sghash.demo.terminal import Terminal
 
@@ -50,8 +51,9 @@ def command(data: str, output: Path, seed: int, as_json: bool) -> None:
     hint = write_page(story, output / "report.html", next_steps=steps)
     say.end()
     facts = {**story.facts(), "report": str(output / "report.html")}
-    text = f"{story_text(story, _terminal())}\n\n{_ending(facts['report'], steps, hint)}"
-    show(facts, text, as_json=as_json)
+    ending = _ending(printable(facts["report"]), list(map(printable, steps)), hint)
+    text = f"{story_text(story, _terminal())}\n\n{ending}"
+    show(facts, text, as_json=as_json, styled=True)
 
 
 class _Voice:

@@ -8,7 +8,7 @@ import click
 
 import sghash
 from sghash.cli.completing import DataSetName, ModelName
-from sghash.cli.frame import examples, json_option, shortened, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import (
     load_named,
     metric_of,
@@ -18,6 +18,7 @@ from sghash.cli.inputs import (
     rows_type,
     threads_option,
 )
+from sghash.cli.printing import say, shortened, show
 from sghash.errors import InvalidInput
 from sghash.evaluation.runs import RunProgress
 
@@ -120,7 +121,7 @@ def command(
         progress=_tell,
     )
     facts = {"shortest": result.shortest, "wanted": list(result.wanted), "rows": result.records()}
-    show(facts, result.text(), as_json=as_json)
+    show(facts, result.text().split("\n"), as_json=as_json)
 
 
 def split_models(text: str) -> list[str]:
@@ -147,4 +148,4 @@ def _tell(progress: RunProgress) -> None:
         return
     left = "" if progress.seconds_left is None else f", about {progress.seconds_left:.0f} s left"
     text = f"[{progress.done + 1}/{progress.total}] {progress.following}{left}"
-    click.echo(shortened(text), err=True)
+    say(shortened(text), err=True)

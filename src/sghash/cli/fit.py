@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from sghash.cli.fitting import Choice, build, fit, model_options
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import (
     metric_of,
     open_rows,
@@ -16,6 +16,7 @@ from sghash.cli.inputs import (
     rows_options,
     rows_type,
 )
+from sghash.cli.printing import show
 from sghash.cli.streams import refuse_existing
 from sghash.errors import InvalidInput
 

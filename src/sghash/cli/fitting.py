@@ -11,6 +11,7 @@ import click
 
 from sghash.cli.completing import ModelName
 from sghash.cli.inputs import seed_option
+from sghash.cli.printing import say
 from sghash.cli.progress import training_bar
 from sghash.errors import InvalidInput
 from sghash.validation import MAX_BITS
@@ -80,7 +81,7 @@ def fit(model: Any, rows: RowSource) -> float:
             model.fit(rows)
         model.set_params(callback=None)
     else:
-        click.echo(f"{what} on {rows.shape[0]} vectors", err=True)
+        say(f"{what} on {rows.shape[0]} vectors", err=True)
         model.fit(rows)
     return time.perf_counter() - started
 

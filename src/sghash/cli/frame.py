@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import io
-import json
 import logging
 import os
 import signal
@@ -18,6 +17,7 @@ from typing import Any
 import click
 
 import sghash
+from sghash.cli.printing import PrintableFormatter, printable, say, shortened
 from sghash.errors import SghashError
 
 _log = logging.getLogger("sghash.cli")
@@ -66,7 +66,6 @@ _OPTIONS = {
     "ask for it with dtype='": "ask for it with '--dtype ",
     ": use upsert": ": use --upsert",
 }
-MAX_SENTENCE = 600
 
 
 class _Verbs(click.Group):
@@ -111,7 +110,9 @@ class _Verbs(click.Group):
 def program(verbose: bool) -> None:
     """Learned binary codes for vectors, and exact search over them."""
     level = logging.INFO if verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(name)s: %(message)s", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 json_option: Callable[[Any], Any] = click.option(
@@ -122,11 +123,6 @@ json_option: Callable[[Any], Any] = click.option(
 def examples(*lines: str) -> str:
     """The end of a verb's help; the lines stay as they are, however narrow the terminal is."""
     return "\b\n" + "\n  ".join(["Examples:" if len(lines) > 1 else "Example:", *lines])
-
-
-def show(result: Any, table: str, *, as_json: bool, err: bool = False) -> None:
-    """Print a result on stdout, or on stderr where stdout is full of data: as JSON, or as text."""
-    click.echo(json.dumps(result, indent=2) if as_json else table, err=err)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -154,7 +150,7 @@ def _run(arguments: Sequence[str] | None) -> int:
         usage = io.StringIO()
         error.show(usage)
         for line in usage.getvalue().splitlines():
-            click.echo(shortened(printable(line, keep="\t")), err=True)
+            say(shortened(line.replace("\t", "    ")), err=True)
         return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone: leave quietly, as other filters do.
@@ -212,19 +208,5 @@ def _sentence(error: BaseException) -> str:
 
 def _said(message: str, code: int) -> int:
     """Say one line, however strange or long the names in it are; returns the exit code."""
-    click.echo(f"sghash: {shortened(printable(message))}", err=True)
+    say(f"sghash: {shortened(printable(message))}", err=True)
     return code
-
-
-def shortened(text: str) -> str:
-    """The text without its middle, if it is longer than anybody would read."""
-    if len(text) <= MAX_SENTENCE:
-        return text
-    return f"{text[: MAX_SENTENCE // 2]} ... {text[-MAX_SENTENCE // 2 :]}"
-
-
-def printable(text: str, *, keep: str = "") -> str:
-    """The text with control characters, which could confuse a terminal, written out."""
-    return "".join(
-        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
-    )

@@ -12,9 +12,10 @@ from typing import Any
 import click
 
 import sghash
-from sghash.cli.frame import examples, json_option, printable, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import data_part, dataset_names, key_option, open_rows, rows_type
-from sghash.cli.streams import STDIO
+from sghash.cli.printing import printable, show
+from sghash.cli.streams import STDIO, check_readable
 from sghash.data import READERS
 from sghash.errors import BadFile, InvalidInput
 from sghash.validation import available_cores
@@ -56,9 +57,10 @@ def command(what: str | None, key: str | None, as_json: bool) -> None:
         raise InvalidInput("--key chooses among the arrays of a file of vectors: name such a file")
     facts = _installation() if what is None else _describe(what, key)
     rows = _flat(facts)
-    width = max(len(name) for name, _ in rows)
-    text = "\n".join(f"{name:{width}}  {printable(value)}" for name, value in rows)
-    show(facts, text, as_json=as_json)
+    names = [printable(name) for name, _ in rows]
+    width = max(map(len, names))
+    lines = [f"{name:{width}}  {value}" for name, (_, value) in zip(names, rows, strict=True)]
+    show(facts, lines, as_json=as_json)
 
 
 def _installation() -> dict[str, Any]:
@@ -101,6 +103,7 @@ def _describe(what: str, key: str | None) -> dict[str, Any]:
         if not _has_vectors(path):
             raise BadFile(f"{what} is neither a collection nor a model, and holds no vectors")
         return _vectors(what, key)
+    check_readable(path)
     with open(path, "rb") as stream:
         is_index = stream.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
     if is_index or not path.name.endswith(tuple(READERS)):

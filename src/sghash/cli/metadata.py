@@ -15,7 +15,8 @@ import numpy as np
 
 from sghash.cli.columns import BLOCK_ROWS, Column, check_number_of_columns, column_of
 from sghash.cli.inputs import data_part, load_named
-from sghash.cli.streams import STDIO, lines_of, refuse_constant, spool_stdin
+from sghash.cli.streams import STDIO, check_readable, lines_of, refuse_constant, spool_stdin
+from sghash.data import npy
 from sghash.errors import BadFile, InvalidInput
 
 Columns = dict[str, Column]
@@ -45,6 +46,7 @@ def read_metadata(text: str, kinds: Mapping[str, str] | None = None) -> Columns:
     kind = path.suffix.lower() if text != STDIO else _sniffed(path)
     if kind not in (".csv", ".tsv", ".jsonl"):
         raise InvalidInput(f"{name} has no ending that metadata has: use .csv, .tsv or .jsonl")
+    check_readable(path, once=True)
     with open(path, "rb") as stream:
         lines = lines_of(stream, name)
         if kind == ".jsonl":
@@ -61,6 +63,7 @@ def read_ids(text: str, *, as_keys: bool = False) -> list[int] | list[str]:
     """Ids or keys, one per line of a text file or of stdin, or a `.npy` of whole numbers."""
     path = spool_stdin("stdin") if text == STDIO else Path(text)
     name = "stdin" if text == STDIO else text
+    check_readable(path, once=True)
     if path.suffix == ".npy":
         return _array_ids(path)
     with open(path, "rb") as stream:
@@ -86,10 +89,11 @@ def ids_of(values: Sequence[Any], name: str, *, as_keys: bool) -> list[int] | li
 
 def _array_ids(path: Path) -> list[int]:
     try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise BadFile(f"{path} is not a .npy of whole numbers: {error}") from error
-    if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
+        array = npy.read_array(path)
+    except BadFile as error:
+        reason = str(error).removeprefix(f"{path}, ")
+        raise BadFile(f"{path} is not a .npy of whole numbers ({reason})") from error
+    if array.ndim != 1 or array.dtype.kind not in "iu":
         raise BadFile(f"{path} must hold one dimension of whole numbers to be ids")
     return array.tolist()  # type: ignore[no-any-return]
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type, threads_option
+from sghash.cli.printing import say, show
 from sghash.errors import InvalidInput
 from sghash.experiments import EXPERIMENTS
 from sghash.experiments.experiment import Context
@@ -71,14 +72,17 @@ def command(
         seeds=seeds or (2 if quick else 5),
         threads=threads,
         originals=originals,
-        say=lambda text: click.echo(text, err=True),
+        say=lambda text: say(text, err=True),
     )
     names = list(EXPERIMENTS) if name == "all" else [name]
     results = reproduce(names, make_context(out, context), tolerant=name == "all")
     written = write(results, out, quick=quick, originals=originals)
     facts = {"pages": [str(path) for path in written], "experiments": list(map(_facts, results))}
-    lines = [f"{r.experiment.name}: {r.verdict.outcome}\n  {r.verdict.sentence}" for r in results]
-    show(facts, "\n".join([*lines, "", *map(str, written)]), as_json=as_json)
+    lines: list[str] = []
+    for result in results:
+        lines += [f"{result.experiment.name}: {result.verdict.outcome}"]
+        lines += [f"  {result.verdict.sentence}"]
+    show(facts, [*lines, "", *map(str, written)], as_json=as_json)
 
 
 def _facts(result: Result) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ import numpy as np
 
 from sghash.blocks import blocks_of
 from sghash.cli.adding import open_collection
-from sghash.cli.frame import examples, json_option, printable
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import open_rows, path_type, rows_options, rows_type, threads_option
 from sghash.cli.metadata import read_ids
+from sghash.cli.printing import json_text, printable, say
 from sghash.cli.progress import row_bar
 from sghash.collection import Collection
 from sghash.data.sources import RowSource
@@ -98,7 +98,7 @@ def command(
     )  # fmt: skip
     answers = _answers(opened, found, start)
     for text in _as_json(answers) if as_json else _as_table(opened, answers):
-        click.echo(text)
+        say(*text.split("\n"))
 
 
 def _shortlist(text: str | None) -> Any:
@@ -160,7 +160,7 @@ def _as_json(answers: Iterator[dict[str, Any]]) -> Iterator[str]:
     for answer in answers:
         if line is not None:
             yield f"{line},"
-        line = f"  {json.dumps(answer)}"
+        line = f"  {json_text(answer)}"
     yield f"{line}\n]"
 
 
@@ -179,7 +179,8 @@ def _as_table(opened: Collection, answers: Iterator[dict[str, Any]]) -> Iterator
 
 def _lines(block: list[dict[str, Any]], columns: list[str], headed: bool) -> str:
     with_keys = any(n["key"] is not None for answer in block for n in answer["neighbors"])
-    heads = ["query", "rank", "id", *(["key"] if with_keys else []), "distance", *columns]
+    named = map(_cell, columns)
+    heads = ["query", "rank", "id", *(["key"] if with_keys else []), "distance", *named]
     rows = []
     for answer in block:
         for rank, neighbor in enumerate(answer["neighbors"], start=1):

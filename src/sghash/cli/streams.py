@@ -21,11 +21,12 @@ from numpy.typing import DTypeLike
 import sghash
 from sghash.blocks import VectorSource
 from sghash.cli.mapped import MappedRows
+from sghash.cli.printing import say
 from sghash.cli.progress import row_bar
 from sghash.data import npy, open_vectors
 from sghash.data.conversion import RowProgress, write_npy
 from sghash.data.sources import RowSource
-from sghash.errors import BadFile, InvalidInput
+from sghash.errors import BadFile, InvalidInput, MissingData
 
 STDIO = "-"
 # Far longer than a line of numbers or metadata can be in earnest: something else was given.
@@ -44,7 +45,7 @@ def claim_stdin() -> BinaryIO:
     if sys.stdin is None:
         raise InvalidInput("stdin is closed: pipe something into the command, or name a file")
     if sys.stdin.isatty():
-        click.echo("reading from the terminal: end with Ctrl-D on a line of its own", err=True)
+        say("reading from the terminal: end with Ctrl-D on a line of its own", err=True)
     return sys.stdin.buffer
 
 
@@ -77,6 +78,21 @@ def spool_stdin(name: str) -> Path:
     with open(path, "wb") as copy:
         shutil.copyfileobj(stream, copy, 1 << 20)
     return path
+
+
+def check_readable(path: Path, *, once: bool = False) -> None:
+    """Refuse what is no file: a folder, or a pipe that could keep us waiting for ever.
+
+    The shell's `<(command)` is a pipe with somebody at its other end: good for reading `once`.
+    """
+    if not path.exists():
+        raise MissingData(f"there is no file {path}: check the path")
+    is_given = str(path).startswith(("/dev/fd/", "/proc/self/fd/")) or str(path) == "/dev/stdin"
+    if path.is_file() or (once and is_given and path.is_fifo()):
+        return
+    kind = "folder" if path.is_dir() else "pipe" if path.is_fifo() else "device"
+    hint = ", or - to read stdin" if once else ""
+    raise BadFile(f"{path} is a {kind} and cannot be read as a file: give a file{hint}")
 
 
 def lines_of(stream: BinaryIO, name: str, most: int = MAX_LINE_BYTES) -> Iterator[str]:

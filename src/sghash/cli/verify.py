@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 import sghash
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type
+from sghash.cli.printing import show
 from sghash.cli.progress import row_bar
+from sghash.cli.streams import check_readable
 from sghash.errors import BadFile
 
 _NOUNS = {"rows": "rows", "deleted": "deleted rows", "files": "files", "bytes": "bytes"}
@@ -39,6 +41,7 @@ def kind_of(path: Path) -> str:
     if not path.exists():
         raise BadFile(f"{path} does not exist: check the path")
     if not path.is_dir():
+        check_readable(path)
         return "index"
     if (path / "manifest.json").is_file():
         return "collection"

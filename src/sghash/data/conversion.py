@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -134,8 +135,10 @@ def _target_dtype(
     path: Path, found: np.dtype[Any], fixed: str | None, asked: DTypeLike | None
 ) -> np.dtype[Any]:
     try:
-        asked = None if asked is None else np.dtype(asked)
-    except TypeError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about names that NumPy will forget
+            asked = None if asked is None else np.dtype(asked)
+    except (TypeError, ValueError, SyntaxError) as error:
         raise InvalidDtype(
             f"{asked!r} is no type of numbers: use float32, float16, uint8 or another of NumPy's"
         ) from error

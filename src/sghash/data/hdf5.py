@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from sghash.errors import InvalidInput, SghashError
 from sghash.optional import require
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
+MAX_CHUNK_BYTES = 1 << 28
 #: What ann-benchmarks calls a metric, and what it is here.
 METRICS = {"euclidean": "l2", "angular": "cosine", "dot": "ip"}
 
@@ -29,7 +31,7 @@ def read_metric(path: Path) -> str | None:
     """The metric that the file names in its attribute `distance`, or None."""
     with _opened(path) as file:
         name = file.attrs.get("distance")
-    return METRICS.get(name.decode() if isinstance(name, bytes) else str(name))
+        return METRICS.get(name.decode() if isinstance(name, bytes) else str(name))
 
 
 class Hdf5Source(RowSource):
@@ -79,6 +81,11 @@ class Hdf5Source(RowSource):
         if payload > MAX_DEFLATE_RATIO * held:
             expected = f"{payload} bytes for {self.key!r} of shape {shape}"
             raise bad_file(self.path, 0, expected=expected, found=f"{held} bytes of storage")
+        # A chunk is decompressed whole, however few of its rows are read.
+        chunk = dtype.itemsize * math.prod(stored.chunks or (1,))
+        if chunk > MAX_CHUNK_BYTES:
+            expected = f"chunks of at most {MAX_CHUNK_BYTES} bytes in {self.key!r}"
+            raise bad_file(self.path, 0, expected=expected, found=f"chunks of {chunk}")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sghash.data import npz
 from sghash.data.sources import ArraySource, RowSource, bad_file
 from sghash.data.stream import DAMAGE
+from sghash.errors import SghashError
 from sghash.optional import require
 
 _SIDE, _CHANNELS = 32, 3
@@ -59,6 +60,16 @@ def _read_batches(path: Path) -> dict[str, NDArray[np.uint8]]:
     return found
 
 
+def _are_files(content: NDArray[Any], offsets: NDArray[Any]) -> bool:
+    """Whether offsets cut `content` into files."""
+    if content.dtype != np.uint8 or content.ndim != 1:
+        return False
+    if offsets.dtype.kind not in "iu" or offsets.ndim != 1 or len(offsets) < 2:
+        return False
+    rising = bool((offsets[1:] >= offsets[:-1]).all())
+    return rising and int(offsets[0]) >= 0 and int(offsets[-1]) <= len(content)
+
+
 class JpegRows(RowSource):
     """Images of 32 x 32 pixels, decoded when read, each a row of 3072 values pixel by pixel."""
 
@@ -66,8 +77,7 @@ class JpegRows(RowSource):
         self.path = path
         self.content = npz.read_array(path, "jpeg")
         self.offsets = npz.read_array(path, "offsets")
-        limits = np.concatenate([[0], self.offsets, [len(self.content)]])
-        if self.content.dtype != np.uint8 or len(self.offsets) < 2 or (np.diff(limits) < 0).any():
+        if not _are_files(self.content, self.offsets):
             expected = "uint8 files and the ascending offsets between them"
             raise bad_file(path, 0, expected=expected, found="others")
         self.shape, self.dtype = (len(self.offsets) - 1, _WIDTH), np.dtype(np.uint8)
@@ -91,7 +101,9 @@ class JpegRows(RowSource):
                         found=str(image.size),
                     )
                 return np.asarray(image.convert("RGB"), dtype=np.uint8).reshape(-1)
-        except (OSError, SyntaxError) as error:
+        except SghashError:
+            raise
+        except Exception as error:  # Pillow has many words for a damaged picture
             expected = f"a JPEG file for row {row}"
             raise bad_file(
                 self.path, first, expected=expected, found=f"damage ({error})"

@@ -129,7 +129,7 @@ def _load_npz(entry: Entry, paths: list[Path]) -> dict[str, Any]:
         "queries": open_vectors(path, key="query"),
     }
     if "scale" in keys:
-        factor = float(npz.read_array(path, "scale"))
+        factor = float(npz.read_number(path, "scale"))
         parts = {what: ScaledSource(source, factor) for what, source in parts.items()}
     for key in keys & {"base_labels", "query_labels"}:
         parts[key] = npz.read_array(path, key)
@@ -166,7 +166,7 @@ def _load_cifar(entry: Entry, paths: list[Path]) -> dict[str, Any]:
 def _load_jpeg(entry: Entry, paths: list[Path]) -> dict[str, Any]:
     (path,) = paths
     rows, labels = images.JpegRows(path), npz.read_array(path, "labels")
-    n_train = int(npz.read_array(path, "n_train"))
+    n_train = int(npz.read_number(path, "n_train"))
     return {
         "base": rows.rows(0, n_train),
         "queries": rows.rows(n_train),

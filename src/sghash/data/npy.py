@@ -36,6 +36,17 @@ def open_source(path: Path, *, key: str | None) -> RowSource:
     return FixedRows(path, header.size, table_shape(path, header), header.dtype)
 
 
+def read_array(path: Path) -> NDArray[Any]:
+    """Load a whole array of plain numbers, of any shape."""
+    with open(path, "rb") as stream:
+        header = read_header(stream, path)
+        check_size(path, header.size, path.stat().st_size, header.shape, header.dtype.itemsize)
+        if header.dtype.kind not in "fiub":
+            raise bad_file(path, header.size, expected="numbers", found=str(header.dtype))
+        values = np.fromfile(stream, dtype=header.dtype)
+    return values.reshape(header.shape)
+
+
 def table_shape(path: Path, header: NpyHeader) -> tuple[int, int]:
     """The shape (n, d) of an array that must have two dimensions."""
     if len(header.shape) != 2:

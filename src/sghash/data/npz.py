@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 import zipfile
 from collections.abc import Iterable
 from functools import partial
@@ -20,6 +21,8 @@ from sghash.errors import InvalidInput
 
 #: Tried in this order where no key is given and several tables are there.
 USUAL_KEYS = ("vectors", "base", "train")
+#: Labels and texts of any set fit; a small archive can announce far more.
+MAX_ARRAY_BYTES = 1 << 31
 _LOCAL_HEADER = struct.Struct("<4s5H3L2H")
 
 
@@ -46,14 +49,36 @@ def read_keys(path: Path) -> set[str]:
 
 def read_array(path: Path, key: str) -> NDArray[Any]:
     """Load the whole array `key` (labels, offsets, text), refusing Python objects."""
+    info = _members(path).get(key)
+    if info is None:
+        raise bad_file(path, 0, expected=f"an array {key!r}", found="none of that name")
+    header = _header(path, info)
+    if header.dtype.kind not in "fiubU" or info.file_size > MAX_ARRAY_BYTES:
+        expected = f"numbers or texts of at most {MAX_ARRAY_BYTES} bytes in {info.filename}"
+        found = f"{info.file_size} bytes of {header.dtype}"
+        raise bad_file(path, info.header_offset, expected=expected, found=found)
     try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            array = archive[key]
-    except KeyError as error:
-        raise bad_file(path, 0, expected=f"an array {key!r}", found="none of that name") from error
+        with _open_member(path, info.filename) as stream:
+            content = stream.read()
+        values = np.frombuffer(content, dtype=header.dtype, offset=header.size)
+        if header.dtype.kind == "U" and values.view("<u4").max(initial=0) > sys.maxunicode:
+            raise ValueError("numbers that are no characters")
+        return values.reshape(header.shape).copy()
     except (ValueError, *DAMAGE) as error:
-        raise bad_file(path, 0, expected="a .npz archive", found=f"damage ({error})") from error
-    return np.asarray(array)
+        expected = f"a member {info.filename} that can be read"
+        raise bad_file(
+            path, info.header_offset, expected=expected, found=f"damage ({error})"
+        ) from error
+
+
+def read_number(path: Path, key: str) -> int | float:
+    """Load the array `key`, which must be a single number."""
+    array = read_array(path, key)
+    if array.ndim or array.dtype.kind not in "fiu":
+        found = f"{array.dtype} of shape {array.shape}"
+        raise bad_file(path, 0, expected=f"one number in {key!r}", found=found)
+    number: int | float = array.item()
+    return number
 
 
 def _members(path: Path) -> dict[str, zipfile.ZipInfo]:

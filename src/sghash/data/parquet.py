@@ -10,11 +10,12 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.data.sources import RowSource, bad_file
+from sghash.data.sources import BLOCK_BYTES, RowSource, bad_file
 from sghash.errors import InvalidInput
 from sghash.optional import require
 
 MAGIC = b"PAR1"
+MAX_WIDTH = 1 << 22
 _BATCH_ROWS = 4096
 _GROUP_ROWS = 65536
 
@@ -40,8 +41,9 @@ class ParquetSource(RowSource):
                 file.metadata.row_group(g).num_rows for g in range(file.metadata.num_row_groups)
             ]
             self.limits = np.cumsum([0, *counts])
+            self._n_values = self._count_values(file.metadata)
             self.shape = (int(self.limits[-1]), self._width())
-            self._check_footer(file.metadata)
+            self._check_footer()
         except _damage() as error:
             raise self._bad(error) from error
 
@@ -88,7 +90,8 @@ class ParquetSource(RowSource):
         """Blocks (m, d) of the row groups from `group` on; `row` counts for messages."""
         file = self._file()
         groups = range(group, file.metadata.num_row_groups)
-        for batch in file.iter_batches(_BATCH_ROWS, row_groups=list(groups), columns=[self.key]):
+        n_rows = min(_BATCH_ROWS, max(1, BLOCK_BYTES // (self.shape[1] * self.dtype.itemsize)))
+        for batch in file.iter_batches(n_rows, row_groups=list(groups), columns=[self.key]):
             yield self._table(batch.column(0), row)
             row += len(batch)
 
@@ -124,17 +127,27 @@ class ParquetSource(RowSource):
             raise self._wrong(0, "at least one row of at least one number", found)
         return width
 
-    def _check_footer(self, metadata: Any) -> None:
-        """Refuse a footer whose own counts of numbers do not make a table."""
+    def _count_values(self, metadata: Any) -> int:
+        """Numbers in the column according to the footer; too many for its rows are refused.
+
+        A few compressed bytes can be a row of gigabytes, which would be decoded as a whole.
+        """
         n_values = 0
         for g in range(metadata.num_row_groups):
             group = metadata.row_group(g)
             for column in map(group.column, range(group.num_columns)):
                 if column.path_in_schema.startswith(f"{self.key}."):
                     n_values += column.num_values
-        if n_values != self.shape[0] * self.shape[1]:
+        if n_values > MAX_WIDTH * max(int(self.limits[-1]), 1):
+            found = f"{n_values} in {self.limits[-1]} rows according to the footer"
+            raise self._wrong(0, f"at most {MAX_WIDTH} numbers", found)
+        return n_values
+
+    def _check_footer(self) -> None:
+        """Refuse a footer whose own counts of numbers do not make a table."""
+        if self._n_values != self.shape[0] * self.shape[1]:
             expected = f"{self.shape[0] * self.shape[1]} numbers for shape {self.shape}"
-            found = f"{n_values} according to the footer"
+            found = f"{self._n_values} according to the footer"
             raise bad_file(self.path, self.path.stat().st_size, expected=expected, found=found)
 
     def _column(self, schema: Any, key: str | None) -> tuple[str, np.dtype[Any]]:

@@ -16,6 +16,8 @@ from sghash.data.sources import RowSource, bad_file, check_stored
 
 # Deflate cannot shrink anything more than this: a larger claim is a lie, and is not allocated.
 MAX_DEFLATE_RATIO = 1032
+# A row is read whole, and a few compressed bytes can be a row of gigabytes.
+MAX_ROW_BYTES = 1 << 26
 _SKIP_BYTES = 1 << 20
 DAMAGE = (EOFError, OSError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
 
@@ -47,6 +49,9 @@ class StreamedRows(RowSource):
         stored: np.dtype[Any],
     ) -> None:
         check_stored(path, offset, shape, stored)
+        if shape[1] * stored.itemsize > MAX_ROW_BYTES:
+            expected = f"rows of at most {MAX_ROW_BYTES} bytes"
+            raise bad_file(path, offset, expected=expected, found=f"shape {shape}")
         self.path, self.opened, self.offset, self.stored = path, opened, offset, stored
         self.shape, self.dtype = shape, stored.newbyteorder("=")
         self._forget()

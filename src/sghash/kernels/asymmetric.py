@@ -105,18 +105,12 @@ def asymmetric_neighbors(
         return result
     allowed = np.empty(0, dtype=np.bool_) if mask is None else mask
 
-    def search(
-        queries: range, rows: tuple[int, int], out: Neighbors, stopped: threading.Event
-    ) -> None:
-        for first in range(queries.start, queries.stop, QUERY_ROWS):
-            part = slice(first, min(first + QUERY_ROWS, queries.stop))
-            here = Neighbors(out.distances[part], out.ids[part])
-            _search_part(codes, tables[part], min(k, n), terms, allowed, rows, stopped, here)
-
+    k_here = min(k, n)
     if threads == 1 or n_queries >= threads * _SHARE_QUERIES:
 
         def by_queries(start: int, stop: int, stopped: threading.Event) -> None:
-            search(range(start, stop), (0, n), result, stopped)
+            here = Neighbors(result.distances[start:stop], result.ids[start:stop])
+            _search(codes, tables[start:stop], k_here, terms, allowed, (0, n), stopped, here)
 
         run([(by_queries, part) for part in cut(n_queries, threads)])
         return result
@@ -128,11 +122,28 @@ def asymmetric_neighbors(
         def by_rows(
             start: int, stop: int, stopped: threading.Event, shard: Neighbors = shard
         ) -> None:
-            search(range(n_queries), (start, stop), shard, stopped)
+            _search(codes, tables, k_here, terms, allowed, (start, stop), stopped, shard)
 
         jobs.append((by_rows, part))
     run(jobs)
     return merge_neighbors(shards, k)
+
+
+def _search(
+    codes: Codes,
+    tables: Vectors,
+    k: int,
+    terms: Terms | None,
+    allowed: NDArray[np.bool_],
+    rows: tuple[int, int],
+    stopped: threading.Event,
+    out: Neighbors,
+) -> None:
+    """The k best of some rows for all queries, as many at a time as stay in the cache."""
+    for first in range(0, len(tables), QUERY_ROWS):
+        part = slice(first, first + QUERY_ROWS)
+        here = Neighbors(out.distances[part], out.ids[part])
+        _search_part(codes, tables[part], k, terms, allowed, rows, stopped, here)
 
 
 def _check(

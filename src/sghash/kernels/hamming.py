@@ -62,28 +62,39 @@ def hamming_neighbors(
     result = empty_neighbors(n_queries, k, np.int32)
     if n == 0 or n_queries == 0:
         return result
-    if n_queries >= threads * SLICED_FROM or threads == 1:
-        parts = cut(n_queries, threads)
+    if n_queries < threads * SLICED_FROM and threads > 1:
+        return _by_rows(codes, query_codes, k, n_bits, mask, threads)
 
-        def search_queries(start: int, stop: int, stopped: threading.Event) -> None:
-            _search_part(
-                codes, query_codes[start:stop], k, n_bits, mask, (0, n), stopped,
-                Neighbors(result.distances[start:stop], result.ids[start:stop]),
-            )  # fmt: skip
+    def search(start: int, stop: int, stopped: threading.Event) -> None:
+        _search_part(
+            codes, query_codes[start:stop], k, n_bits, mask, (0, n), stopped,
+            Neighbors(result.distances[start:stop], result.ids[start:stop]),
+        )  # fmt: skip
 
-        run([(search_queries, part) for part in parts])
-        return result
-    parts = cut(n, threads)
-    shards = [empty_neighbors(n_queries, k, np.int32) for _ in parts]
+    run([(search, part) for part in cut(n_queries, threads)])
+    return result
+
+
+def _by_rows(
+    codes: Codes,
+    query_codes: Codes,
+    k: int,
+    n_bits: int,
+    mask: NDArray[np.bool_] | None,
+    threads: int,
+) -> Neighbors:
+    """The same where queries are few: each thread searches some of the rows for all of them."""
+    parts = cut(len(codes), threads)
+    shards = [empty_neighbors(len(query_codes), k, np.int32) for _ in parts]
     jobs = []
-    for shard, rows_part in zip(shards, parts, strict=True):
+    for shard, part in zip(shards, parts, strict=True):
 
-        def search_rows(
+        def search(
             start: int, stop: int, stopped: threading.Event, shard: Neighbors = shard
         ) -> None:
             _search_part(codes, query_codes, k, n_bits, mask, (start, stop), stopped, shard)
 
-        jobs.append((search_rows, rows_part))
+        jobs.append((search, part))
     run(jobs)
     return merge_neighbors(shards, k)
 
