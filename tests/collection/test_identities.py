@@ -66,7 +66,7 @@ def test_a_folder_swapped_under_a_writer_is_left_alone(tmp_path, model, vectors)
         if change != "close":
             calls = {"add": vectors[:2], "delete": [1], "reencode": model}
             arguments = [calls[change]] if change in calls else []
-            with pytest.raises(StorageError, match="not the folder any more"):
+            with pytest.raises(StorageError, match="no longer the folder"):
                 getattr(collection, change)(*arguments)
         collection.close()
         assert {p.name: p.read_bytes() for p in path.iterdir() if p.is_file()} == before

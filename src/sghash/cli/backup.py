@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 import sghash
-from sghash.cli.frame import examples, json_option, show
+from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type
+from sghash.cli.printing import show
 from sghash.cli.progress import row_bar
 
 

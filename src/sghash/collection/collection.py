@@ -309,6 +309,7 @@ class Collection:
 
         with self._guard:
             writer = self._writable()
+            self.model  # noqa: B018 - searches that go on with the old codes need it in memory
             changes = place_new_model(self._folder, writer.ready().manifest, new_model)
             self._change(lambda: writer.reencode(changes, encode, progress=progress), new_model)
 

@@ -191,7 +191,7 @@ class WriterLock:
                 same = False
         if not same:
             raise StorageError(
-                f"{self._shown} is not the folder any more that was opened for writing here: "
+                f"{self._shown} is no longer the folder that was opened for writing here: "
                 "nothing was written; close this collection and open it again",
             )
 

@@ -48,7 +48,7 @@ def _load(folder: Path, manifest: Manifest, previous: State | None, *, in_memory
     if base is not None and base.manifest.same_files(manifest):
         contents = read_log(folder / manifest.log, base.log_end)
         if manifest.log_identity or contents.place == base.log_place:
-            return _follow(folder, _with_manifest(base, manifest), contents)
+            return _follow(folder, with_manifest(base, manifest), contents)
     mapped = [] if previous is None else previous.stored
     stored: list[Segment] = []
     for entry in manifest.segments:
@@ -67,7 +67,8 @@ def _load(folder: Path, manifest: Manifest, previous: State | None, *, in_memory
     return _follow(folder, state, read_log(folder / manifest.log))
 
 
-def _with_manifest(state: State, manifest: Manifest) -> State:
+def with_manifest(state: State, manifest: Manifest) -> State:
+    """The same rows, now that another manifest names the same files."""
     return State(
         manifest, state.stored, state.runs, log_end=state.log_end, n_records=state.n_records,
         next_id=max(state.next_id, manifest.next_id), kinds=state.kinds, log_place=state.log_place,

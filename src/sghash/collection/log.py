@@ -161,13 +161,15 @@ def _sealed(seal: Seal, place: int, payload: bytes) -> bytes:
 class LogWriter:
     """Appends records; a record that could not be written whole is taken back."""
 
-    def __init__(self, path: Path, identity: str, end: int) -> None:
+    def __init__(self, path: Path, identity: str, end: int, place: Place | None) -> None:
         self.path, self.end = path, end
         self._seal = Seal(identity)
         self._handle = Handle(path)
         self._turn = 0
         try:
             with storage_errors(path):
+                if self._handle.place != place:
+                    raise StorageError(f"{path} was replaced while it was being opened: try again")
                 if os.fstat(self._handle.number).st_size > end:
                     os.ftruncate(self._handle.number, end)
                 # A record that was whole but not yet acknowledged when a writer died counts now.

@@ -35,7 +35,9 @@ _NAMES = {
     kind: re.compile(rf"{kind}-[0-9]{{8,18}}", re.ASCII) for kind in ("segment", "deleted", "log")
 }
 _NAMES["model"] = re.compile(r"model-[0-9a-f]{16}")
-_LEFT_OVER = re.compile(rf"{re.escape(NAME)}\.new|\.model-[0-9a-f]{{16}}\.(old\.)?[a-z0-9_]{{8}}")
+_LEFT_OVER = re.compile(
+    rf"{re.escape(NAME)}\.new|\.model-[0-9a-f]{{16}}\.((old\.)?[a-z0-9_]{{8}}|(new|old)\.[0-9a-f]{{16}})"
+)
 _HEX = re.compile(r"[0-9a-f]*")
 
 
@@ -219,7 +221,7 @@ def _check_entry(entry: SegmentEntry) -> None:
 
 def _expect(right: bool, name: str) -> None:
     if not right:
-        raise ValueError(f"its {name} cannot be")
+        raise ValueError(f"its {name} is not valid")
 
 
 def _is_count(value: Any) -> bool:

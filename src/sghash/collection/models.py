@@ -74,13 +74,16 @@ def load_checked(folder: Path, manifest: Manifest) -> Any:
     from sghash.models import load_model
 
     path = folder / manifest.model
-    with storage_errors(path, doing="read"):
-        if not path.is_dir() and read_manifest(folder).model != manifest.model:
-            raise StorageError(
-                f"{folder} was given another model since it was opened here: call refresh()"
-            )
-        verify_model(folder, manifest)
-        model = load_model(path)
+    try:
+        with storage_errors(path, doing="read"):
+            verify_model(folder, manifest)
+            model = load_model(path)
+    except (BadFile, StorageError) as error:
+        if read_manifest(folder).model == manifest.model:
+            raise
+        raise StorageError(
+            f"{folder} was given another model since it was opened here: call refresh()"
+        ) from error
     if model.fingerprint_ != manifest.fingerprint:
         raise BadFile(
             f"{path} is not the model that the codes were made with: restore it from a copy"

@@ -10,7 +10,6 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,17 +50,20 @@ class Rows:
     keys: Texts | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     stored_keys: KeyTable | None = None
+    _table: KeyTable | None = field(default=None, init=False, repr=False)
     _terms: Terms | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    @cached_property
+    @property
     def keys_by_hash(self) -> KeyTable | None:
-        """Where each key is; kept in segments, computed for rows in memory."""
+        """Where each key is; kept in segments, computed once for rows in memory."""
         if self.keys is None or self.stored_keys is not None:
             return self.stored_keys
-        return key_table(self.keys)
+        if self._table is None:
+            object.__setattr__(self, "_table", key_table(self.keys))
+        return self._table
 
     def terms(self, gram: Vectors, threads: int) -> Terms:
         """What each code adds to scores by itself, a byte per row; computed once, kept in memory.
@@ -190,9 +192,9 @@ def checked_rows(
     try:
         n, first, kinds = about["n"], about["first"], dict(about["kinds"])
         if any(type(number) is not int for number in (n, first)):
-            raise ValueError("its numbers cannot be")
+            raise ValueError("its numbers are not valid")
         if not (0 <= n <= MAX_ID and first >= 0 and first + n <= MAX_ID + 1):
-            raise ValueError("its numbers cannot be")
+            raise ValueError("its numbers are not valid")
         codes = _array(arrays, "codes", "u1", (n, n_bytes_of(shape.n_bits)))
         ids = _array(arrays, "ids", "i8", (n,)) if "ids" in arrays else None
         vectors = None

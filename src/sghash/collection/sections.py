@@ -169,7 +169,7 @@ def _parsed(path: Path, text: bytes) -> tuple[dict[str, Any], list[tuple[str, st
             right = isinstance(name, str) and kind in DTYPES and isinstance(shape, list)
             right = right and 1 <= len(shape) <= 2
             if not right or not all(type(n) is int and 0 <= n < 1 << 48 for n in shape):
-                raise ValueError(f"section {name!r} cannot be")
+                raise ValueError(f"section {name!r} is not valid")
         if len({name for name, _, _ in table}) != len(table):
             raise ValueError("a section is there twice")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,16 +57,18 @@ class Segment:
             n_marked = len(rows) if marks is None else int(np.count_nonzero(marks))
         self._n_marked = n_marked
         self.n_alive = n_marked - len(killed)
+        self._alive: NDArray[np.bool_] | None = None
 
-    @cached_property
+    @property
     def alive(self) -> NDArray[np.bool_] | None:
         """A mark for each row that is not deleted, None if all are there."""
         if not len(self.killed):
             return self._marks
-        alive = np.ones(len(self.rows), dtype=np.bool_) if self._marks is None else self._marks
-        alive = alive.copy()
-        alive[self.killed] = False
-        return alive
+        if self._alive is None:
+            marks = np.ones(len(self.rows), np.bool_) if self._marks is None else self._marks.copy()
+            marks[self.killed] = False
+            self._alive = marks
+        return self._alive
 
     def view(self) -> View:
         """What a search works on."""

@@ -7,7 +7,6 @@ change is made on a `Draft`, which becomes the next state when all of it has suc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +55,7 @@ class State:
         self.next_id = manifest.next_id if next_id is None else next_id
         self.kinds = dict(manifest.columns if kinds is None else kinds)
         self.settled = settled
+        self._views: list[View] | None = None
 
     def __len__(self) -> int:
         return sum(segment.n_alive for segment in self.segments())
@@ -68,11 +68,14 @@ class State:
         """Where these ids are; every id is alive at most once."""
         return _find(self.segments(), ids)
 
-    @cached_property
+    @property
     def views(self) -> list[View]:
         """What a search works on; rows of the log are brought together first."""
-        joined = [_joined(self.runs)] if len(self.runs) > 1 else list(self.runs)
-        return [segment.view() for segment in [*self.stored, *joined] if segment.n_alive]
+        if self._views is None:
+            joined = [_joined(self.runs)] if len(self.runs) > 1 else list(self.runs)
+            parts = [*self.stored, *joined]
+            self._views = [segment.view() for segment in parts if segment.n_alive]
+        return self._views
 
     def find_keys(self, keys: Sequence[str]) -> Ids:
         """Id of each key that is alive, else -1."""

@@ -133,7 +133,7 @@ def all_finite(vectors: NDArray[Any]) -> bool:
 
 def _expect(right: Any, name: str) -> None:
     if not right:
-        raise ValueError(f"its {name} cannot be")
+        raise ValueError(f"its {name} are not valid")
 
 
 def stats(state: State) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sghash.collection.disk import WriterLock
 from sghash.collection.folders import remove_ours
-from sghash.collection.loading import load_state
+from sghash.collection.loading import load_state, with_manifest
 from sghash.collection.log import START, LogWriter, create_log
 from sghash.collection.manifest import (
     Manifest,
@@ -179,7 +179,8 @@ class Writer:
         """Go on from what was read: all its whole records count, and are acknowledged now."""
         self._lock.check()
         manifest = state.manifest
-        log = LogWriter(self.folder / manifest.log, manifest.log_identity, state.log_end)
+        path = self.folder / manifest.log
+        log = LogWriter(path, manifest.log_identity, state.log_end, state.log_place)
         state.settled = None
         self.state, self._log = state, log
         self._sure = True
@@ -223,6 +224,8 @@ class Writer:
             self._continue(load_state(self.folder, self.state, in_memory=self._in_memory))
             remove_ours(self.folder, keep=self.state.manifest.files())
         except (StorageError, BadFile) as error:
+            if changes:  # memory does not know the new codes: to be silent would be to lie
+                raise
             logger.warning("%s is written, but cannot be continued yet: %s", self.folder, error)
 
     def _replace_manifest(self, following: Manifest) -> None:
@@ -245,10 +248,11 @@ class Writer:
         state = self.state
         if state.manifest.version == 1 or state.log_end <= max(START, state.manifest.log_end):
             return
+        sure, self._sure = self._sure, False
         try:
             following = state.manifest.following(log_end=state.log_end)
             self._replace_manifest(following)
-            self.state = load_state(self.folder, state, in_memory=self._in_memory)
+            self.state, self._sure = with_manifest(state, following), sure
         except (StorageError, BadFile) as error:
             logger.warning("the length of the log of %s is not noted: %s", self.folder, error)
 

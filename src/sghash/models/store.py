@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import BadFile, InvalidInput, NewerFormat
-from sghash.files import usual_mode
+from sghash.files import storage_errors, usual_mode
 from sghash.models.contents import check_contents, try_out
 from sghash.models.placing import missing, place
 
@@ -70,7 +70,7 @@ def fingerprint_of(model: VectorModel) -> str:
 
 def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
     """Write a new folder beside the target, then rename it into place."""
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
     import sghash
 
@@ -94,7 +94,7 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
     text = json.dumps(config, indent=2, sort_keys=True) + "\n"
 
     def fill(new: Path) -> None:
-        save_file(tensors, new / "model.safetensors")
+        (new / "model.safetensors").write_bytes(save(tensors))
         (new / "config.json").write_text(text, encoding="utf-8")
         for name in ("model.safetensors", "config.json"):
             (new / name).chmod(usual_mode())
