@@ -84,7 +84,7 @@ def test_tables_and_chosen_bytes_beat_the_linear_decoder_of_sharpened_codes(vect
     ours = GenerativeQuantizer(n_bytes=2, metric="ip", random_state=0).fit(vectors)
     linear = sghash.SGH(n_bits=16, goal="reconstruction", random_state=0).fit(vectors)
     error = np.square(vectors - ours.decode(ours.encode(vectors))).sum(axis=1).mean()
-    assert error < 0.8 * linear.reconstruction_error(vectors, sweeps=4)
+    assert error < 0.85 * linear.reconstruction_error(vectors, sweeps=4)
 
 
 def test_saved_loaded_and_the_same_for_a_seed(vectors, tmp_path):

@@ -6,6 +6,7 @@ be refused here, not fail in the middle of a search (kernels do not check bounds
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +148,8 @@ def _check_scalar(name: str, value: Any, kind: str) -> None:
     # NumPy computes with whole numbers only as far as they fit 64 bits.
     most = {int: 1 << 53, float: 1e300}.get(type(value))
     if most is None or not abs(value) < most or (kind == "positive" and value <= 0):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise BadFile(f"{name} is not a finite number")
         raise BadFile(f"{name} must be a {kind if kind == 'number' else 'positive number'}")
 
 

@@ -28,9 +28,9 @@ _WAITS = (0.01, 0.05, 0.2)
 
 def place(folder: Path, fill: Callable[[Path], None]) -> None:
     """Let `fill` write a new folder beside `folder`, then put it in its place, durably."""
-    if folder.is_symlink():
-        folder = folder.resolve()  # the link stays, what it leads to is replaced
     with storage_errors(folder):
+        if folder.is_symlink():
+            folder = folder.resolve()  # the link stays, what it leads to is replaced
         folder.parent.mkdir(parents=True, exist_ok=True)
         temporary = _beside(folder, _NEW)
         temporary.mkdir()

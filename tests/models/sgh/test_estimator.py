@@ -205,7 +205,9 @@ def test_values_beyond_float32_are_refused(clusters: np.ndarray) -> None:
     with pytest.raises(ValueError, match="infinity or a value too large"):
         quick().fit(clusters).encode(huge)
     large, model = clusters.copy(), quick().fit(clusters)
-    large[7] = 3e38 * np.sign(model.encoder_weights_[:, 2])
+    longest = np.abs(model.encoder_weights_).sum(axis=0).argmax()
+    assert np.abs(model.encoder_weights_[:, longest]).sum() > 1.2
+    large[7] = 3e38 * np.sign(model.encoder_weights_[:, longest])
     for rows in (large, large[:10]):
         with pytest.raises(InvalidInput, match="projection is infinite in float32"):
             model.encode(rows)
