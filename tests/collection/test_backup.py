@@ -109,9 +109,11 @@ def test_copies_beside_a_busy_writer_are_moments(tmp_path, model, vectors, monke
     try:
         for i in range(8):
             reader.refresh()
+            # Each copy is always of the same one: a reader may be a moment ahead of a writer
+            # whose own call has not returned yet.
             opened = reader if i % 2 else collection
-            opened.backup(tmp_path / f"b{i % 3}")
-            ids = Collection.open(tmp_path / f"b{i % 3}").ids
+            opened.backup(tmp_path / f"b{i % 4}")
+            ids = Collection.open(tmp_path / f"b{i % 4}").ids
             newest.append(int(ids.max(initial=-1)))
             batches = np.bincount(ids // 5)
             assert set(batches[:-1]) <= {4} and set(batches[-1:]) <= {4, 5}
