@@ -61,7 +61,9 @@ class PCAReconstruction(VectorModel):
         codes = np.empty((source.shape[0], self.n_components), dtype=np.float32)
         for first, block in blocks_of(source, BLOCK_ROWS):
             rows = self._checked(block)
-            codes[first : first + len(block)] = (rows - self.mean_) @ self.components_.T
+            # In float64: the last bit of a float32 product depends on how many rows there are.
+            centred = (rows - self.mean_).astype(np.float64)
+            codes[first : first + len(block)] = centred @ self.components_.T
         return codes
 
     def decode(self, codes: ArrayLike) -> Vectors:
