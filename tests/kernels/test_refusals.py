@@ -29,7 +29,7 @@ HAMMING = [hamming.hamming_neighbors, hamming.hamming_range, hamming_shortlist]
     ("changed", "sentence"),
     [
         ({"codes": CODES[:, :3].copy()}, "codes are 3 bytes wide"),
-        ({"queries": np.zeros((2, 5), dtype=np.uint8)}, "query codes are 5 bytes wide"),
+        ({"queries": np.zeros((2, 5), dtype=np.uint8)}, "query codes 5,"),
         ({"n_bits": 33}, "33-bit codes take 5"),
         ({"n_bits": 0}, "between 1 and"),
         ({"codes": CODES.astype(np.int64)}, "codes must be an array of uint8, got int64"),

@@ -26,7 +26,7 @@ from sghash.kernels.asymmetric_scans import (
     set_bars,
     write_sorted,
 )
-from sghash.kernels.checks import check_array, check_gram, check_mask_of, check_tables
+from sghash.kernels.checks import UINT8, check_array, check_gram, check_mask_of, check_tables
 from sghash.kernels.compiling import announce
 from sghash.kernels.pieces import cut, run, useful
 from sghash.neighbors import Neighbors, empty_neighbors, merge_neighbors
@@ -149,12 +149,13 @@ def _search(
 def _check(
     codes: Codes, tables: Vectors, terms: Terms | None, mask: NDArray[np.bool_] | None
 ) -> None:
-    check_array(codes, np.uint8, 2, "codes")
+    check_array(codes, UINT8, 2, "codes")
     check_tables(tables, len(tables), codes.shape[1])
-    check_mask_of(mask, len(codes))
+    if mask is not None:
+        check_mask_of(mask, len(codes))
     if terms is not None:
         check_gram(terms.gram, codes.shape[1])
-        check_array(terms.levels, np.uint8, 1, "levels")
+        check_array(terms.levels, UINT8, 1, "levels")
         if len(terms.levels) != len(codes):
             raise InvalidInput(f"got terms of {len(terms.levels)} codes, there are {len(codes)}")
 

@@ -16,7 +16,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from sghash.kernels.checks import check_array, check_gram
+from sghash.kernels.checks import UINT8, check_array, check_gram
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.lanes import OFFSET, addresses, constant, load
 from sghash.kernels.pieces import cut, run
@@ -59,7 +59,7 @@ def gram_tables(gram: NDArray[np.float64], n_bytes: int) -> Vectors:
 
 def code_terms(codes: Codes, tables: Vectors, *, threads: int = 1) -> Vectors:
     """h K h of every code (n, n_bytes), (n,) float32; `tables` are those of `gram_tables`."""
-    check_array(codes, np.uint8, 2, "codes")
+    check_array(codes, UINT8, 2, "codes")
     check_gram(tables, codes.shape[1])
     terms = np.empty(len(codes), dtype=np.float32)
     announce(_terms, "rescoring")

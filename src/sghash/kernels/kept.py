@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sghash.errors import InvalidInput
-from sghash.kernels.checks import check_array, check_rows
+from sghash.kernels.checks import FLOAT16, FLOAT32, check_array, check_rows
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.lanes import OFFSET, Address, addresses, constant, load, prefetch
 from sghash.kernels.pieces import cut, run
@@ -43,9 +43,9 @@ def kept_distances(
     (squared), "ip" (negative) or "cosine".
     """
     _check(vectors, rows, queries)
-    out = np.full(rows.shape, np.inf, dtype=np.float32)
     if not len(vectors):
-        return out
+        return np.full(rows.shape, np.inf, dtype=np.float32)
+    out = np.empty(rows.shape, dtype=np.float32)
     if vectors.dtype == np.float16 and not _HALVES:
         for query, chosen in enumerate(rows):
             for first in range(0, len(chosen), _WIDENED_ROWS):
@@ -67,9 +67,9 @@ def kept_distances(
 
 
 def _check(vectors: NDArray[Any], rows: Ids, queries: Vectors) -> None:
-    halves = getattr(vectors, "dtype", None) == np.float16
-    check_array(vectors, np.float16 if halves else np.float32, 2, "vectors")
-    check_array(queries, np.float32, 2, "queries")
+    halves = getattr(vectors, "dtype", None) == FLOAT16
+    check_array(vectors, FLOAT16 if halves else FLOAT32, 2, "vectors")
+    check_array(queries, FLOAT32, 2, "queries")
     check_rows(rows, len(vectors), len(queries))
     if vectors.shape[1] != queries.shape[1]:
         raise InvalidInput(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import InvalidInput
-from sghash.kernels.checks import check_array
+from sghash.kernels.checks import FLOAT32, UINT8, check_array
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.pieces import cut, run
 from sghash.neighbors import Neighbors, empty_neighbors
@@ -51,8 +51,8 @@ def table_neighbors(
 
 
 def _check(codes: Codes, tables: NDArray[np.float32]) -> None:
-    check_array(codes, np.uint8, 2, "codes")
-    check_array(tables, np.float32, 3, "tables")
+    check_array(codes, UINT8, 2, "codes")
+    check_array(tables, FLOAT32, 3, "tables")
     n_parts, size = tables.shape[1:]
     if codes.shape[1] != n_parts:
         raise InvalidInput(

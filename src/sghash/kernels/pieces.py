@@ -18,11 +18,14 @@ Job = tuple[Callable[[int, int, threading.Event], None], tuple[int, int]]
 
 def useful(threads: int) -> int:
     """As many of the threads asked for as it makes sense to start; answers do not depend on it."""
-    return min(check_threads(threads), max(MOST_THREADS, available_cores()))
+    wanted = check_threads(threads)
+    return wanted if wanted <= MOST_THREADS else min(wanted, max(MOST_THREADS, available_cores()))
 
 
 def cut(n: int, threads: int) -> list[tuple[int, int]]:
     """Cut range(n) into nearly equal ranges: at most one per row, and one per useful thread."""
+    if threads == 1:
+        return [(0, n)] if n else []
     parts = min(useful(threads), max(n, 1))
     edges = [n * i // parts for i in range(parts + 1)]
     return [(a, b) for a, b in pairwise(edges) if b > a]

@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sghash.errors import InvalidInput
-from sghash.kernels.checks import check_array
+from sghash.kernels.checks import FLOAT32, UINT8, check_array
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.lanes import OFFSET, addresses, load
 from sghash.validation import Codes, Vectors, n_bytes_of
@@ -81,9 +81,9 @@ def pack_signs(scores: Vectors, bias: Vectors, codes: Codes) -> bool:
 
     All arrays are contiguous, with the columns of `arrange`.
     """
-    check_array(scores, np.float32, 2, "scores")
-    check_array(bias, np.float32, 1, "bias")
-    check_array(codes, np.uint8, 2, "codes")
+    check_array(scores, FLOAT32, 2, "scores")
+    check_array(bias, FLOAT32, 1, "bias")
+    check_array(codes, UINT8, 2, "codes")
     n, n_bytes = codes.shape
     if scores.shape != (n, 8 * n_bytes) or len(bias) != 8 * n_bytes:
         raise InvalidInput(

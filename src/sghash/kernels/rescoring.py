@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import InvalidInput
-from sghash.kernels.checks import check_array, check_gram, check_rows, check_tables
+from sghash.kernels.checks import FLOAT32, UINT8, check_array, check_gram, check_rows, check_tables
 from sghash.kernels.code_terms import code_term
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.pieces import cut, run
@@ -42,14 +42,14 @@ def scores(
     A negative row has an infinite score. What depends on the query alone is left out. `gram` are
     the tables of a code's own terms.
     """
-    check_array(codes, np.uint8, 2, "codes")
+    check_array(codes, UINT8, 2, "codes")
     check_rows(rows, len(codes), len(tables))
     check_tables(tables, len(rows), codes.shape[1])
     if gram is not None:
         check_gram(gram, codes.shape[1])
-    found = np.full(rows.shape, np.inf, dtype=np.float32)
     if not len(codes):
-        return found
+        return np.full(rows.shape, np.inf, dtype=np.float32)
+    found = np.empty(rows.shape, dtype=np.float32)
     own = np.empty((0, 0, 0), dtype=np.float32) if gram is None else gram
     announce(_scores, "rescoring")
 
@@ -103,7 +103,7 @@ def best_places(scores: Vectors, k: int) -> Ids:
 
     A score that is not a number counts as infinite.
     """
-    check_array(scores, np.float32, 2, "scores")
+    check_array(scores, FLOAT32, 2, "scores")
     if not 0 <= k <= scores.shape[1]:
         raise InvalidInput(f"cannot take the best {k} of {scores.shape[1]} scores: ask for fewer")
     lost = np.isnan(scores)
