@@ -48,9 +48,9 @@ test-all: $(VENV)/.dev ## the slow tests and those that install things (under th
 	$(RUN) -m pytest -q -n $(JOBS) --dist worksteal -m 'slow'
 
 stress: $(VENV)/.dev ## kills, interrupts and faults against a reference, for about five minutes
-	$(RUN) tests/stress/run.py --events 1000 --jobs 2
+	$(RUN) tests/stress/run.py --events 100000 --seconds 280 --jobs 2
 
-stress-long: $(VENV)/.dev ## ten thousand of them; every byte flipped, damaged files, a million kernel calls (45 minutes)
+stress-long: $(VENV)/.dev ## ten thousand of them; every byte flipped, damaged files, a million kernel calls (under 45 minutes)
 	$(RUN) tests/stress/run.py --events 10000 --jobs 2
 	$(RUN) tests/stress/flips.py & flips=$$!
 	$(RUN) tests/stress/fuzz_collections.py 20000
