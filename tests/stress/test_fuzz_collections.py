@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from tests.stress import fuzz_collections
@@ -9,8 +11,11 @@ from tests.stress import fuzz_collections
 
 def check(counts, n):
     assert sum(counts.values()) == n
-    told = sum(count for (_, outcome), count in counts.items() if outcome == "told")
-    assert told > n / 2
+    outcomes = Counter()
+    for (_, outcome), count in counts.items():
+        outcomes[outcome] += count
+    assert outcomes["told"] > n / 2 and outcomes["harmless"] > n / 100
+    assert outcomes["true to itself"] > n / 1000
     assert {kind for kind, _ in counts} == set(fuzz_collections.DAMAGES)
     # What the manifest names, it knows to the byte: only the log can be true to itself.
     assert {kind for kind, outcome in counts if outcome == "true to itself"} <= {"log"}

@@ -28,6 +28,8 @@ FORMAT = "sghash-collection"
 VERSION = 2
 #: What a segment may be: the kind of its index.
 SEGMENT_KINDS = ("hamming",)
+# Far fewer than names have room for: a number of a file never grows out of its name.
+MAX_FILES = 10**15
 METRICS = ("l2", "ip", "cosine")
 KEPT = ("float16", "float32")
 
@@ -193,6 +195,7 @@ def _check(manifest: Manifest) -> None:
     ):  # fmt: skip
         _expect(_is_count(getattr(manifest, name)), name)
     _expect(manifest.next_id <= MAX_ID + 1, "next_id")
+    _expect(manifest.next_file < MAX_FILES, "next_file")
     _expect(manifest.plan is None or isinstance(manifest.plan, dict), "plan")
     marked = manifest.version > 1
     _expect(_is_identity(manifest.identity, required=marked), "identity")

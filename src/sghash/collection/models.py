@@ -84,7 +84,8 @@ def load_checked(folder: Path, manifest: Manifest) -> Any:
         raise StorageError(
             f"{folder} was given another model since it was opened here: call refresh()"
         ) from error
-    if model.fingerprint_ != manifest.fingerprint:
+    sizes = model.n_bits, model.n_features_in_
+    if model.fingerprint_ != manifest.fingerprint or sizes != (manifest.n_bits, manifest.width):
         raise BadFile(
             f"{path} is not the model that the codes were made with: restore it from a copy"
         )

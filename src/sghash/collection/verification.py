@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from sghash.collection.loading import load_state
 from sghash.collection.manifest import NAME, read_manifest
-from sghash.collection.models import FILES, verify_model
+from sghash.collection.models import FILES, load_checked, verify_model
 from sghash.collection.rows import Rows
 from sghash.collection.segments import Progress
 from sghash.collection.state import State
 from sghash.collection.texts import Texts, key_table
-from sghash.errors import BadFile, InvalidInput
+from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import storage_errors
 from sghash.validation import MAX_ID, check_codes
 
@@ -38,7 +38,7 @@ def verify(folder: Path, *, progress: Progress | None = None) -> Summary:
             state = load_state(folder)
             try:
                 return _verify(folder, state, progress)
-            except (BadFile, FileNotFoundError) as error:
+            except (BadFile, StorageError, FileNotFoundError) as error:
                 fault: Exception = error
                 # Another process may have replaced the files in the meantime.
                 if read_manifest(folder) == state.manifest:
@@ -53,6 +53,7 @@ def verify(folder: Path, *, progress: Progress | None = None) -> Summary:
 def _verify(folder: Path, state: State, progress: Progress | None) -> Summary:
     manifest = state.manifest
     verify_model(folder, manifest)
+    load_checked(folder, manifest)
     files = [segment.file for segment in state.stored if segment.file is not None]
     n_bytes = 0
     for done, file in enumerate(files, start=1):
