@@ -271,3 +271,13 @@ def test_in_memory_opening_tests_every_checksum(tmp_path, model, vectors):
     Collection.open(path)
     with pytest.raises(BadFile, match="checksum"):
         Collection.open(path, in_memory=True)
+
+
+@pytest.mark.parametrize("name", ["generation", "next_file"])
+def test_a_count_with_no_room_left_is_refused_before_anything_is_written(
+    tmp_path, model, vectors, name
+):
+    path = make(tmp_path / "c", model, vectors[:5])
+    rewrite_manifest(path, lambda body: body.update({name: 2**63 - 1}))
+    with pytest.raises(BadFile, match=f"its {name} is not valid"):
+        Collection.open(path)

@@ -195,7 +195,9 @@ def _check(manifest: Manifest) -> None:
     ):  # fmt: skip
         _expect(_is_count(getattr(manifest, name)), name)
     _expect(manifest.next_id <= MAX_ID + 1, "next_id")
+    # A writer counts on from both: at the end of the numbers it would write what nobody can read.
     _expect(manifest.next_file < MAX_FILES, "next_file")
+    _expect(manifest.generation < MAX_FILES, "generation")
     _expect(manifest.plan is None or isinstance(manifest.plan, dict), "plan")
     marked = manifest.version > 1
     _expect(_is_identity(manifest.identity, required=marked), "identity")
