@@ -17,8 +17,9 @@ import faiss
 import numpy as np
 
 import sghash
-from sghash.kernels import code_terms, hamming_neighbors, nibbles, rescoring
-from sghash.kernels.asymmetric import asymmetric_neighbors, make_terms
+from sghash.kernels import hamming_neighbors
+from sghash.kernels.tables import nibbles, rescoring, terms as code_terms
+from sghash.kernels.tables.search import asymmetric_neighbors, make_terms
 
 TARGET = 1.0
 

@@ -21,9 +21,10 @@ import numpy as np
 import usearch.index
 
 import sghash
-from sghash.kernels import direct, reference
-from sghash.kernels.hamming import hamming_neighbors
-from sghash.kernels.staging import words_of
+from sghash.kernels import reference
+from sghash.kernels.hamming import direct
+from sghash.kernels.hamming.search import hamming_neighbors
+from sghash.kernels.hamming.staging import words_of
 
 Contender = Callable[[], object]
 

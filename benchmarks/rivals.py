@@ -44,7 +44,7 @@ from sghash.evaluation import (
 )
 from sghash.evaluation.metrics import recall
 from sghash.evaluation.provenance import provenance
-from sghash.kernels.part_tables import table_neighbors
+from sghash.kernels.tables.part_tables import table_neighbors
 
 DATASETS = ["mnist", "sift-photos"]
 ASYMMETRIC_DATASETS = [*DATASETS, "cifar10-gist", "glove100", "minilm-wordnet"]

@@ -14,12 +14,12 @@ from itertools import product
 import numpy as np
 
 from sghash.models.sgh import SGH, encoder_gradient, objective
-from sghash.models.sgh.batches import Batch
-from sghash.models.sgh.encoder import draw_bits, sigmoid
-from sghash.models.sgh.generative import code_values
-from sghash.models.sgh.gradients import ESTIMATORS, encoder_logits, gaussian_decoder
-from sghash.models.sgh.parameters import Parameters
-from sghash.models.sgh.step import GaussianStep
+from sghash.models.sgh.paper.encoder import draw_bits, sigmoid
+from sghash.models.sgh.paper.generative import code_values
+from sghash.models.sgh.paper.gradients import ESTIMATORS, encoder_logits, gaussian_decoder
+from sghash.models.sgh.training.batches import Batch
+from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.step import GaussianStep
 
 WIDTH, N_BITS, N_ROWS = 5, 4, 50
 

@@ -16,9 +16,9 @@ from collections.abc import Callable
 import numpy as np
 
 from sghash import SGH
-from sghash.models.blockwise import one_thread_each
-from sghash.models.sgh import fitting
-from sghash.models.sgh.batches import make_batches
+from sghash.models.sgh.training import fitting
+from sghash.models.sgh.training.batches import make_batches
+from sghash.models.shared.blockwise import one_thread_each
 
 TARGET = 2.5
 BATCH = 500

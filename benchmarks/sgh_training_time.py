@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from sghash import SGH
-from sghash.models.sgh.options import budget_of, is_ranked
+from sghash.models.sgh.recipe import budget_of, is_ranked
 
 TARGET = 0.25
 LADDER = (250, 500, 1000, 1500, 2000)

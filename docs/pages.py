@@ -25,7 +25,7 @@ OUTSIDE = {
 #: Rooms of the package -> what stands behind their public names on the same page.
 ROOMS: dict[str, tuple[str, ...]] = {
     "models": (
-        "sghash.models.sgh.objective",
+        "sghash.models.sgh.paper.objective",
         "sghash.models.sgh.encoder_gradient",
         "sghash.models.sgh.DescriptionLength",
     ),

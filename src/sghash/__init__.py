@@ -60,58 +60,58 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
         REFERENCE_MODELS as REFERENCE_MODELS,
         load_model as load_model,
     )
-    from sghash.models.binary_autoencoder import (
+    from sghash.models.baselines.binary_autoencoder import (
         BinaryAutoencoder as BinaryAutoencoder,
     )
-    from sghash.models.deep import (
-        DeepSGH as DeepSGH,
-    )
-    from sghash.models.general_sgh import (
-        GeneralSGH as GeneralSGH,
-    )
-    from sghash.models.generative_quantizer import (
-        GenerativeQuantizer as GenerativeQuantizer,
-    )
-    from sghash.models.graph_hashing import (
+    from sghash.models.baselines.graph import (
         GraphHashing as GraphHashing,
     )
-    from sghash.models.integer import (
-        BinaryMinimum as BinaryMinimum,
-        minimize_binary as minimize_binary,
-    )
-    from sghash.models.itq import (
+    from sghash.models.baselines.itq import (
         ITQ as ITQ,
     )
-    from sghash.models.kmeans_hashing import (
+    from sghash.models.baselines.kmeans import (
         KMeansHashing as KMeansHashing,
     )
-    from sghash.models.lsh import (
+    from sghash.models.baselines.lsh import (
         LSH as LSH,
     )
-    from sghash.models.pca_hashing import (
+    from sghash.models.baselines.pca import (
         PCAHashing as PCAHashing,
     )
-    from sghash.models.pca_reconstruction import (
+    from sghash.models.baselines.sign import (
+        SignHashing as SignHashing,
+    )
+    from sghash.models.baselines.spectral import (
+        SpectralHashing as SpectralHashing,
+    )
+    from sghash.models.baselines.spherical import (
+        SphericalHashing as SphericalHashing,
+        spherical_hamming as spherical_hamming,
+    )
+    from sghash.models.quantizers.generative import (
+        GenerativeQuantizer as GenerativeQuantizer,
+    )
+    from sghash.models.quantizers.pca_reconstruction import (
         PCAReconstruction as PCAReconstruction,
     )
-    from sghash.models.product_quantizer import (
+    from sghash.models.quantizers.product import (
         ProductQuantizer as ProductQuantizer,
-    )
-    from sghash.models.scale_invariant import (
-        ScaleInvariantSGH as ScaleInvariantSGH,
     )
     from sghash.models.sgh import (
         SGH as SGH,
     )
-    from sghash.models.sign_hashing import (
-        SignHashing as SignHashing,
+    from sghash.models.sgh.deep import (
+        DeepSGH as DeepSGH,
     )
-    from sghash.models.spectral_hashing import (
-        SpectralHashing as SpectralHashing,
+    from sghash.models.sgh.variants.general import (
+        GeneralSGH as GeneralSGH,
     )
-    from sghash.models.spherical_hashing import (
-        SphericalHashing as SphericalHashing,
-        spherical_hamming as spherical_hamming,
+    from sghash.models.sgh.variants.integer import (
+        BinaryMinimum as BinaryMinimum,
+        minimize_binary as minimize_binary,
+    )
+    from sghash.models.sgh.variants.scale_invariant import (
+        ScaleInvariantSGH as ScaleInvariantSGH,
     )
     from sghash.neighbors import (
         Neighbors as Neighbors,
@@ -124,40 +124,40 @@ __version__ = "0.1.0"
 # Public name -> module that defines it.
 _HOMES = {
     "BadFile": "sghash.errors",
-    "BinaryAutoencoder": "sghash.models.binary_autoencoder",
-    "BinaryMinimum": "sghash.models.integer",
+    "BinaryAutoencoder": "sghash.models.baselines.binary_autoencoder",
+    "BinaryMinimum": "sghash.models.sgh.variants.integer",
     "CATALOG": "sghash.data.catalog",
     "Collection": "sghash.collection",
     "DataSet": "sghash.data.dataset",
-    "DeepSGH": "sghash.models.deep",
+    "DeepSGH": "sghash.models.sgh.deep",
     "Diverged": "sghash.errors",
-    "GenerativeQuantizer": "sghash.models.generative_quantizer",
-    "GeneralSGH": "sghash.models.general_sgh",
-    "GraphHashing": "sghash.models.graph_hashing",
+    "GenerativeQuantizer": "sghash.models.quantizers.generative",
+    "GeneralSGH": "sghash.models.sgh.variants.general",
+    "GraphHashing": "sghash.models.baselines.graph",
     "HammingIndex": "sghash.index",
-    "ITQ": "sghash.models.itq",
+    "ITQ": "sghash.models.baselines.itq",
     "InvalidDtype": "sghash.errors",
     "InvalidInput": "sghash.errors",
-    "KMeansHashing": "sghash.models.kmeans_hashing",
-    "LSH": "sghash.models.lsh",
+    "KMeansHashing": "sghash.models.baselines.kmeans",
+    "LSH": "sghash.models.baselines.lsh",
     "METRICS": "sghash.evaluation.metrics",
     "MODELS": "sghash.models",
     "MissingData": "sghash.errors",
     "MissingExtra": "sghash.errors",
     "Neighbors": "sghash.neighbors",
     "NewerFormat": "sghash.errors",
-    "PCAHashing": "sghash.models.pca_hashing",
-    "PCAReconstruction": "sghash.models.pca_reconstruction",
-    "ProductQuantizer": "sghash.models.product_quantizer",
+    "PCAHashing": "sghash.models.baselines.pca",
+    "PCAReconstruction": "sghash.models.quantizers.pca_reconstruction",
+    "ProductQuantizer": "sghash.models.quantizers.product",
     "READERS": "sghash.data",
     "REFERENCE_MODELS": "sghash.models",
     "RangeNeighbors": "sghash.neighbors",
     "SGH": "sghash.models.sgh",
-    "ScaleInvariantSGH": "sghash.models.scale_invariant",
+    "ScaleInvariantSGH": "sghash.models.sgh.variants.scale_invariant",
     "SghashError": "sghash.errors",
-    "SignHashing": "sghash.models.sign_hashing",
-    "SpectralHashing": "sghash.models.spectral_hashing",
-    "SphericalHashing": "sghash.models.spherical_hashing",
+    "SignHashing": "sghash.models.baselines.sign",
+    "SpectralHashing": "sghash.models.baselines.spectral",
+    "SphericalHashing": "sghash.models.baselines.spherical",
     "StorageError": "sghash.errors",
     "convert": "sghash.data.conversion",
     "evaluate": "sghash.evaluation.comparison",
@@ -165,10 +165,10 @@ _HOMES = {
     "load_dataset": "sghash.data.loading",
     "load_model": "sghash.models",
     "merge_neighbors": "sghash.neighbors",
-    "minimize_binary": "sghash.models.integer",
+    "minimize_binary": "sghash.models.sgh.variants.integer",
     "open_vectors": "sghash.data",
     "pack_bits": "sghash.bits",
-    "spherical_hamming": "sghash.models.spherical_hashing",
+    "spherical_hamming": "sghash.models.baselines.spherical",
     "unpack_bits": "sghash.bits",
 }
 

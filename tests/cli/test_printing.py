@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import sghash.cli
-from sghash.cli.completing import RowsName
+from sghash.cli.argument_types import RowsName
 from sghash.cli.printing import PrintableFormatter, json_text, printable, say, show
 
 # Clear the screen, rename the window, colour, bell, other alphabets' controls, fake lines.
@@ -67,7 +67,7 @@ def test_verbs_print_by_one_helper_only():
         "demo.py": 2,  # a line of its own words that changes
         "completion.py": 1,  # a script of click's
     }
-    for path in sorted(Path(sghash.cli.__file__).parent.glob("*.py")):
+    for path in sorted(Path(sghash.cli.__file__).parent.rglob("*.py")):
         found = re.findall(r"click\.s?echo\(|\bprint\(", path.read_text())
         assert len(found) == allowed.get(path.name, 0), path.name
 

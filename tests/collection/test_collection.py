@@ -7,7 +7,7 @@ import pytest
 
 import sghash
 from sghash import BadFile, Collection, InvalidDtype, InvalidInput, StorageError
-from sghash.collection import writer
+from sghash.collection.storage import writer
 from sghash.kernels import reference
 
 

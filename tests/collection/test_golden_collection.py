@@ -11,7 +11,7 @@ import pytest
 
 import sghash
 from sghash import Collection
-from sghash.collection import writer
+from sghash.collection.storage import writer
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -56,7 +56,7 @@ def test_golden_collections_stay_readable(path, tmp_path):
 
 
 def test_there_is_one_of_every_version():
-    from sghash.collection.manifest import VERSION
+    from sghash.collection.storage.manifest import VERSION
 
     names = sorted(path.name for path in GOLDEN.glob("collection-v*"))
     assert names == [f"collection-v{version}" for version in range(1, VERSION + 1)]

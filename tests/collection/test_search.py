@@ -7,7 +7,7 @@ import pytest
 
 import sghash
 from sghash import Collection, InvalidInput
-from sghash.collection import writer
+from sghash.collection.storage import writer
 
 
 def distances(queries, vectors, metric):

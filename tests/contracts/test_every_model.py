@@ -17,7 +17,7 @@ import sghash
 from sghash.errors import BadFile, InvalidInput, NewerFormat, SghashError
 from sghash.models import MODELS, load_model, model_class
 from sghash.models.base import BinaryHasher
-from sghash.models.blockwise import BLOCK_ROWS
+from sghash.models.shared.blockwise import BLOCK_ROWS
 
 # Fewer iterations than by default, so that the whole contract takes seconds.
 QUICK: dict[str, dict[str, Any]] = {

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sghash.data import convert, hdf5, npy, npz, open_vectors, parquet, stream
-from sghash.data.images import JpegRows
+from sghash.data import convert, open_vectors
+from sghash.data.readers import hdf5, npy, npz, parquet, stream
+from sghash.data.readers.images import JpegRows
 from sghash.errors import BadFile, InvalidDtype, MissingData
 
 # What `np.load` answers to these is TokenError, SyntaxError, MemoryError or worse.

@@ -15,10 +15,10 @@ import pytest
 from sghash.data import CATALOG, DataSet, load_dataset, loading as loading_module
 from sghash.data.catalog import Entry, Variant
 from sghash.data.download import RemoteFile
-from sghash.data.images import JpegRows, read_cifar_archive
 from sghash.data.loading import BUILT_IN, LOADERS
+from sghash.data.readers.images import JpegRows, read_cifar_archive
+from sghash.data.readers.word2vec import read_words
 from sghash.data.sources import ArraySource
-from sghash.data.word2vec import read_words
 from sghash.errors import BadFile, InvalidInput, MissingData
 
 

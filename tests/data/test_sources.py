@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from sghash.data import content_hash, open_vectors
-from sghash.data.bigann import read_neighbors
-from sghash.data.hdf5 import read_metric
-from sghash.data.idx import read_labels
+from sghash.data.readers.bigann import read_neighbors
+from sghash.data.readers.hdf5 import read_metric
+from sghash.data.readers.idx import read_labels
 from sghash.data.sources import ArraySource, JoinedSource, ScaledSource
 from sghash.errors import BadFile, InvalidDtype, InvalidInput
 

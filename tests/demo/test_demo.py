@@ -13,7 +13,7 @@ import pytest
 
 from sghash import Collection
 from sghash.cli import main
-from sghash.cli.demo import _steps
+from sghash.cli.verbs.demo import _steps
 from sghash.demo.page import write_page
 from sghash.demo.sets import DEMO_SETS, load_set
 from sghash.demo.shelf import prepare
@@ -181,7 +181,7 @@ def test_real_sets_show_their_neighbours(run, data_folder, tmp_path, name, part)
      (True, {"NO_COLOR": ""}, True), (True, {"TERM": "dumb"}, False)],
 )  # fmt: skip
 def test_colours_are_for_terminals_that_want_them(monkeypatch, is_tty, environment, expected):
-    from sghash.cli.demo import _terminal
+    from sghash.cli.verbs.demo import _terminal
 
     for name in ("NO_COLOR", "TERM"):
         monkeypatch.delenv(name, raising=False)

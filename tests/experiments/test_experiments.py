@@ -15,16 +15,16 @@ from sghash.data.catalog import CATALOG
 from sghash.errors import InvalidInput, MissingData, MissingExtra
 from sghash.evaluation.summary import Estimate
 from sghash.experiments import EXPERIMENTS, comparisons, experiment, hashing, reproduction, sets
-from sghash.experiments.convergence import Trajectory, looks
-from sghash.experiments.entropy_term import wasted
-from sghash.experiments.estimators import compare, reinforce
+from sghash.experiments.claims.convergence import Trajectory, looks
+from sghash.experiments.claims.entropy_term import wasted
+from sghash.experiments.claims.estimators import compare, reinforce
+from sghash.experiments.claims.modern_embeddings import methods
+from sghash.experiments.claims.reconstruction import by_rotation
+from sghash.experiments.claims.sensitivity import values_of
+from sghash.experiments.claims.streamed_recall import PerturbedStream, search_stream
+from sghash.experiments.claims.templates import largest_cosine, pack_images, unpack_images
 from sghash.experiments.experiment import Context, Drawing, Experiment, Table, Verdict
-from sghash.experiments.modern_embeddings import methods
-from sghash.experiments.reconstruction import by_rotation
-from sghash.experiments.sensitivity import values_of
 from sghash.experiments.sets import QUICK_CLUSTERS, QUICK_DIGITS, load, truth
-from sghash.experiments.streamed_recall import PerturbedStream, search_stream
-from sghash.experiments.templates import largest_cosine, pack_images, unpack_images
 from sghash.kernels import exact_neighbors, hamming_neighbors
 from sghash.models.sgh import encoder_gradient
 

@@ -10,14 +10,14 @@ import pytest
 
 from sghash.errors import InvalidInput
 from sghash.experiments import EXPERIMENTS, experiment
-from sghash.experiments.convergence import HORIZONS, THEOREMS
-from sghash.experiments.entropy_term import FIXED, FULL as WITH_ENTROPY, VARIANTS
-from sghash.experiments.estimators import REINFORCE, TWO_PASSES
+from sghash.experiments.claims.convergence import HORIZONS, THEOREMS
+from sghash.experiments.claims.entropy_term import FIXED, FULL as WITH_ENTROPY, VARIANTS
+from sghash.experiments.claims.estimators import REINFORCE, TWO_PASSES
+from sghash.experiments.claims.inner_product import QUANTIZER, asymmetric
+from sghash.experiments.claims.online import FULL, ONLINE, SAME
+from sghash.experiments.claims.reconstruction import FITTED, OWN
+from sghash.experiments.claims.templates import PCA, pack_images
 from sghash.experiments.hashing import DEFAULT, PAPER, RIVALS
-from sghash.experiments.inner_product import QUANTIZER, asymmetric
-from sghash.experiments.online import FULL, ONLINE, SAME
-from sghash.experiments.reconstruction import FITTED, OWN
-from sghash.experiments.templates import PCA, pack_images
 
 SETS = {"set": ("MNIST", "SIFT"), "n_bits": (16, 32)}
 

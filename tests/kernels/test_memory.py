@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 from sghash import kernels
 from sghash.kernels.lanes import BOUNDARY, addresses, load, to_boundary, word_at
 
-SOURCES = sorted(Path(kernels.__file__).parent.glob("*.py"))
+SOURCES = sorted(Path(kernels.__file__).parent.rglob("*.py"))
 # Whatever turns an array into a number that outlives it, or a number into memory.
 LEAKS = re.compile(r"\.ctypes|__array_interface__|\bcarray\b|\bfarray\b|ptrtoint|inttoptr")
 

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from sghash.errors import InvalidInput
-from sghash.kernels import asymmetric, exact, hamming, kept, part_tables, projection, rescoring
-from sghash.kernels.code_terms import code_terms, gram_tables
-from sghash.kernels.shortlist import hamming_shortlist
+from sghash.kernels.hamming import search as hamming
+from sghash.kernels.hamming.shortlist import hamming_shortlist
+from sghash.kernels.learning import projection
+from sghash.kernels.tables import part_tables, rescoring, search as asymmetric
+from sghash.kernels.tables.terms import code_terms, gram_tables
+from sghash.kernels.vectors import exact, stored as kept
 
 CODES = np.zeros((6, 4), dtype=np.uint8)
 QUERIES = np.zeros((2, 4), dtype=np.uint8)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "collection")]
+sys.path[:0] = [str(HERE), str(HERE.parent / "collection" / "storage")]
 
 import program as programs  # noqa: E402
 import sabotage  # noqa: E402

@@ -35,7 +35,7 @@ def test_twenty_thousand_damages():
 
 def test_the_fuzzer_notices_what_it_shall(monkeypatch):
     """With the checks of identity gone, rows of another collection are taken, and that is seen."""
-    from sghash.collection import segments
+    from sghash.collection.storage import segments
 
     monkeypatch.setattr(segments, "_check_identity", lambda *arguments: None)
     with pytest.raises(AssertionError, match="rows are others"):

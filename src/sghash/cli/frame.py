@@ -22,26 +22,23 @@ from sghash.errors import SghashError
 
 _log = logging.getLogger("sghash.cli")
 
-#: Every verb: name -> (module, one line of help). Loaded when it is called.
-VERBS: dict[str, tuple[str, str]] = {
-    "demo": ("sghash.cli.demo", "Fit, encode and search on built-in data, and show the result."),
-    "fit": ("sghash.cli.fit", "Learn a model from vectors."),
-    "encode": ("sghash.cli.encode", "Turn vectors into packed codes with a fitted model."),
-    "decode": ("sghash.cli.decode", "Turn packed codes back into vectors."),
-    "create": ("sghash.cli.create", "Make a collection, a folder of codes that can be searched."),
-    "add": ("sghash.cli.add", "Add vectors to a collection, with ids and metadata."),
-    "search": ("sghash.cli.search", "Find the nearest rows of a collection."),
-    "delete": ("sghash.cli.delete", "Delete rows of a collection."),
-    "evaluate": ("sghash.cli.evaluate", "Measure models and code lengths on your vectors."),
-    "reproduce": ("sghash.cli.reproduce", "Measure the claims of the paper again, with verdicts."),
-    "convert": ("sghash.cli.convert", "Write vectors in another file format."),
-    "info": ("sghash.cli.info", "Tell what a file, a folder, a name or this installation is."),
-    "verify": (
-        "sghash.cli.verify",
-        "Read a collection, a model or an index, and check every byte.",
-    ),
-    "backup": ("sghash.cli.backup", "Copy a collection, consistently, and verify the copy."),
-    "completion": ("sghash.cli.completion", "Print the completion script of a shell."),
+#: Every verb and its line of help; its module, `cli/verbs/<verb>.py`, is loaded when it is called.
+VERBS: dict[str, str] = {
+    "demo": "Fit, encode and search on built-in data, and show the result.",
+    "fit": "Learn a model from vectors.",
+    "encode": "Turn vectors into packed codes with a fitted model.",
+    "decode": "Turn packed codes back into vectors.",
+    "create": "Make a collection, a folder of codes that can be searched.",
+    "add": "Add vectors to a collection, with ids and metadata.",
+    "search": "Find the nearest rows of a collection.",
+    "delete": "Delete rows of a collection.",
+    "evaluate": "Measure models and code lengths on your vectors.",
+    "reproduce": "Measure the claims of the paper again, with verdicts.",
+    "convert": "Write vectors in another file format.",
+    "info": "Tell what a file, a folder, a name or this installation is.",
+    "verify": "Read a collection, a model or an index, and check every byte.",
+    "backup": "Copy a collection, consistently, and verify the copy.",
+    "completion": "Print the completion script of a shell.",
 }
 
 #: What each exit code means, in the words of `--help`.
@@ -77,7 +74,7 @@ class _Verbs(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(VERBS[name][0]).command
+        command: click.Command = importlib.import_module(f"sghash.cli.verbs.{name}").command
         return command
 
     def resolve_command(
@@ -92,7 +89,7 @@ class _Verbs(click.Group):
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         # The list needs one line each, not the import of every verb.
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in VERBS.items()])
+            formatter.write_dl(list(VERBS.items()))
 
 
 @click.group(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from sghash.cli.completing import RowsName, TargetName
+from sghash.cli.argument_types import RowsName, TargetName
 from sghash.cli.streams import STDIO, open_stdin
 from sghash.data import open_vectors
 from sghash.data.sources import RowSource

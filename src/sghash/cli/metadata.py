@@ -16,7 +16,7 @@ import numpy as np
 from sghash.cli.columns import BLOCK_ROWS, Column, check_number_of_columns, column_of
 from sghash.cli.inputs import data_part, load_named
 from sghash.cli.streams import STDIO, check_readable, lines_of, refuse_constant, spool_stdin
-from sghash.data import npy
+from sghash.data.readers import npy
 from sghash.errors import BadFile, InvalidInput
 
 Columns = dict[str, Column]

@@ -23,8 +23,9 @@ from sghash.blocks import VectorSource
 from sghash.cli.mapped import MappedRows
 from sghash.cli.printing import say
 from sghash.cli.progress import row_bar
-from sghash.data import npy, open_vectors
+from sghash.data import open_vectors
 from sghash.data.conversion import RowProgress, write_npy
+from sghash.data.readers import npy
 from sghash.data.sources import RowSource
 from sghash.errors import BadFile, InvalidInput, MissingData
 

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from sghash.collection.collection import Collection
 from sghash.collection.records import Records
-from sghash.collection.verification import Summary
+from sghash.collection.storage.verification import Summary
 
 __all__ = ["Collection", "Records", "Summary"]

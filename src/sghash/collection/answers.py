@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sghash.collection.choice import allowed_rows
-from sghash.collection.models import encode_queries
 from sghash.collection.moment import Moment
 from sghash.collection.ranges import hamming_within, pairs_within
 from sghash.collection.search import answer, hamming_candidates, run_stages
-from sghash.collection.segments import Progress
 from sghash.collection.stages import plan_stages
-from sghash.collection.state import State
+from sghash.collection.storage.segments import Progress
+from sghash.collection.storage.state import State
+from sghash.collection.stored_model import encode_queries
+from sghash.collection.where.choice import allowed_rows
 from sghash.errors import InvalidInput
 from sghash.neighbors import Neighbors, RangeNeighbors
 from sghash.validation import check_codes, check_k, check_radius, check_threads, check_vectors

@@ -13,20 +13,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.blocks import VectorSource
-from sghash.collection import answers, verification
-from sghash.collection.backup import back_up
-from sghash.collection.choice import ids_of, live_ids
-from sghash.collection.columns import Column, columns_of
-from sghash.collection.creation import new_folder
-from sghash.collection.folders import resolved
+from sghash.collection import answers
 from sghash.collection.incoming import append_vectors, new_rows
-from sghash.collection.loading import load_state
-from sghash.collection.models import first_manifest, place_new_model
 from sghash.collection.moment import ModelHolder, Moment
 from sghash.collection.records import Records, read_records
-from sghash.collection.segments import Progress
-from sghash.collection.state import State
-from sghash.collection.writer import Writer
+from sghash.collection.storage import verification
+from sghash.collection.storage.backup import back_up
+from sghash.collection.storage.columns import Column, columns_of
+from sghash.collection.storage.creation import new_folder
+from sghash.collection.storage.folders import resolved
+from sghash.collection.storage.loading import load_state
+from sghash.collection.storage.segments import Progress
+from sghash.collection.storage.state import State
+from sghash.collection.storage.writer import Writer
+from sghash.collection.stored_model import first_manifest, place_new_model
+from sghash.collection.where.choice import ids_of, live_ids
 from sghash.errors import InvalidInput, StorageError
 from sghash.neighbors import Neighbors, RangeNeighbors
 from sghash.validation import (

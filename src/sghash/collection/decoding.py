@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from sghash.bits import pack_bits
 from sghash.errors import InvalidInput
-from sghash.kernels.code_terms import gram_tables
-from sghash.kernels.rescoring import nibble_tables
+from sghash.kernels.tables.rescoring import nibble_tables
+from sghash.kernels.tables.terms import gram_tables
 from sghash.validation import Vectors, n_bytes_of
 
 _TOLERANCE = 1e-3

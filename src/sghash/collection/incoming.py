@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.blocks import VectorSource, blocks_of
-from sghash.collection.choice import are_keys, in_order
-from sghash.collection.columns import Column, columns_of, fit_kinds
-from sghash.collection.rows import Rows, make_rows
-from sghash.collection.segments import Progress
-from sghash.collection.state import State
-from sghash.collection.texts import texts_of
+from sghash.collection.storage.columns import Column, columns_of, fit_kinds
+from sghash.collection.storage.rows import Rows, make_rows
+from sghash.collection.storage.segments import Progress
+from sghash.collection.storage.state import State
+from sghash.collection.storage.texts import texts_of
+from sghash.collection.where.choice import are_keys, in_order
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.validation import Codes, Ids, Vectors, check_ids, check_vectors, next_ids
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sghash.collection.decoding import Decoder, decoder_of
-from sghash.collection.loading import load_state
-from sghash.collection.manifest import Manifest, read_manifest
-from sghash.collection.models import load_checked
-from sghash.collection.state import State
+from sghash.collection.storage.loading import load_state
+from sghash.collection.storage.manifest import Manifest, read_manifest
+from sghash.collection.storage.state import State
+from sghash.collection.stored_model import load_checked
 from sghash.errors import BadFile, StorageError
 
 _ATTEMPTS = 100

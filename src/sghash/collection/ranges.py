@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.collection.segments import Progress, View
+from sghash.collection.storage.segments import Progress, View
 from sghash.kernels import hamming_range
 from sghash.neighbors import RangeNeighbors
 from sghash.validation import Codes

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.collection.search import Candidates, gather
-from sghash.collection.state import State
+from sghash.collection.storage.state import State
 from sghash.errors import InvalidInput
 from sghash.validation import Codes, Ids, Vectors, n_bytes_of
 

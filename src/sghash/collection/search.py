@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.collection.decoding import Decoder, query_scores
-from sghash.collection.segments import View
 from sghash.collection.stages import Stages
+from sghash.collection.storage.segments import View
 from sghash.kernels import hamming_neighbors
 from sghash.neighbors import (
     PADDING_ID,
@@ -57,7 +57,7 @@ def hamming_candidates(
 
     With `ties`, a tenth more columns: rows beyond the distance of the k-th need not be complete.
     """
-    from sghash.kernels.shortlist import hamming_shortlist, with_ties
+    from sghash.kernels.hamming.shortlist import hamming_shortlist, with_ties
 
     parts = []
     search = hamming_shortlist if ties else hamming_neighbors
@@ -129,7 +129,7 @@ def decoder_candidates(
     threads: int,
 ) -> Candidates:
     """The k best rows of all segments by (score, id), every row being scored."""
-    from sghash.kernels.asymmetric import asymmetric_neighbors
+    from sghash.kernels.tables.search import asymmetric_neighbors
 
     assert decoder is not None  # the caller's promise, not the user's input
     tables, offsets = query_scores(decoder, queries)
@@ -163,7 +163,7 @@ def decoder_scores(
     views: Sequence[View], candidates: Candidates, decoder: Decoder, queries: Vectors, threads: int
 ) -> Vectors:
     """Score of every candidate in the metric of the decoder; infinite for padding."""
-    from sghash.kernels.rescoring import scores
+    from sghash.kernels.tables.rescoring import scores
 
     tables, offsets = query_scores(decoder, queries)
 
@@ -177,7 +177,7 @@ def vector_scores(
     views: Sequence[View], candidates: Candidates, queries: Vectors, metric: str, threads: int
 ) -> Vectors:
     """Exact distance of every candidate's kept vector; infinite for padding."""
-    from sghash.kernels.kept import kept_distances
+    from sghash.kernels.vectors.stored import kept_distances
 
     def score(view: View, rows: NDArray[np.int64]) -> Vectors:
         assert view.rows.vectors is not None  # the plan of the search has made sure
@@ -216,7 +216,7 @@ def gather(arrays: Sequence[NDArray[Any]], candidates: Candidates) -> NDArray[An
 
 def ordered(candidates: Candidates, scores: Vectors, k: int) -> Candidates:
     """The k best by score; what ties stays in the order of the stage before, then of ids."""
-    from sghash.kernels.rescoring import best_places
+    from sghash.kernels.tables.rescoring import best_places
 
     order = best_places(scores, min(k, scores.shape[1]))
     return candidates._replace(distances=scores).take(order)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sghash.collection.manifest import Manifest
+from sghash.collection.storage.manifest import Manifest
 from sghash.errors import InvalidInput
 from sghash.validation import check_choice
 

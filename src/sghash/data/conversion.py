@@ -21,17 +21,17 @@ from sghash.files import write_atomically
 #: Every format that can be written: how the name ends -> the module that writes it, and the type
 #: its numbers have there (None: any).
 WRITERS: dict[str, tuple[str, str | None]] = {
-    ".npy": ("sghash.data.npy", None),
-    ".npz": ("sghash.data.npz", None),
-    ".fvecs": ("sghash.data.vecs", "<f4"),
-    ".bvecs": ("sghash.data.vecs", "|u1"),
-    ".ivecs": ("sghash.data.vecs", "<i4"),
-    ".fbin": ("sghash.data.bigann", "<f4"),
-    ".f16bin": ("sghash.data.bigann", "<f2"),
-    ".u8bin": ("sghash.data.bigann", "|u1"),
-    ".i8bin": ("sghash.data.bigann", "|i1"),
-    ".ibin": ("sghash.data.bigann", "<i4"),
-    ".parquet": ("sghash.data.parquet", None),
+    ".npy": ("sghash.data.readers.npy", None),
+    ".npz": ("sghash.data.readers.npz", None),
+    ".fvecs": ("sghash.data.readers.vecs", "<f4"),
+    ".bvecs": ("sghash.data.readers.vecs", "|u1"),
+    ".ivecs": ("sghash.data.readers.vecs", "<i4"),
+    ".fbin": ("sghash.data.readers.bigann", "<f4"),
+    ".f16bin": ("sghash.data.readers.bigann", "<f2"),
+    ".u8bin": ("sghash.data.readers.bigann", "|u1"),
+    ".i8bin": ("sghash.data.readers.bigann", "|i1"),
+    ".ibin": ("sghash.data.readers.bigann", "<i4"),
+    ".parquet": ("sghash.data.readers.parquet", None),
 }
 
 #: Called with the rows done and the rows there are.

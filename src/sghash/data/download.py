@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from sghash.data import checking
-from sghash.data.bigann import set_row_count
 from sghash.data.checking import RemoteFile
 from sghash.data.partial import (
     forget,
@@ -24,6 +23,7 @@ from sghash.data.partial import (
     validator_of,
     write_validator,
 )
+from sghash.data.readers.bigann import set_row_count
 from sghash.errors import BadFile, MissingData, StorageError
 from sghash.files import storage_errors, sync_folder
 

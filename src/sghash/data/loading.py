@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from sghash.data import builtin, idx, images, npz, open_vectors, word2vec
+from sghash.data import builtin, open_vectors
 from sghash.data.catalog import CATALOG, Entry, Variant
 from sghash.data.checking import RemoteFile, verify
 from sghash.data.dataset import DataSet
 from sghash.data.download import ByteProgress, download
-from sghash.data.fixed import FixedRows
 from sghash.data.folders import cache_folder, data_folders
+from sghash.data.readers import idx, images, npz, word2vec
+from sghash.data.readers.fixed import FixedRows
 from sghash.data.sources import ArraySource, RowSource, ScaledSource
 from sghash.errors import BadFile, InvalidInput, MissingData
 
@@ -177,7 +178,7 @@ def _load_jpeg(entry: Entry, paths: list[Path]) -> dict[str, Any]:
 
 def _load_hdf5(entry: Entry, paths: list[Path]) -> dict[str, Any]:
     (path,) = paths
-    hdf5 = importlib.import_module("sghash.data.hdf5")
+    hdf5 = importlib.import_module("sghash.data.readers.hdf5")
     stated = hdf5.read_metric(path)
     if stated is not None and stated != entry.metric:
         raise BadFile(f"{path} is made for the metric {stated!r}, expected {entry.metric!r}")

@@ -17,7 +17,7 @@ from sghash.experiments.experiment import Experiment
 
 #: Every experiment, in the order of the page: name -> module with `EXPERIMENT`.
 EXPERIMENTS: dict[str, str] = {
-    name: f"sghash.experiments.{name}"
+    name: f"sghash.experiments.claims.{name}"
     for name in (
         "reconstruction",
         "training_time",

@@ -20,7 +20,7 @@ from sghash.validation import Codes, Vectors, check_threads
 #: name -> module with `hamming_neighbors` and `hamming_range`.
 KERNELS: dict[str, str] = {
     "reference": "sghash.kernels.reference",
-    "simd": "sghash.kernels.hamming",
+    "simd": "sghash.kernels.hamming.search",
 }
 
 
@@ -73,6 +73,6 @@ def exact_neighbors(
 
     `metric` is "l2" (squared Euclidean), "ip" (negative inner product) or "cosine" (1 - cosine).
     """
-    from sghash.kernels import exact
+    from sghash.kernels.vectors import exact
 
     return exact.exact_neighbors(vectors, queries, k, metric=metric, threads=check_threads(threads))

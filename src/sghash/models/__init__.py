@@ -10,29 +10,29 @@ from sghash.errors import BadFile, InvalidInput
 
 #: Every hashing model (packed codes of `n_bits` bits): class -> module, loaded when first used.
 MODELS: dict[str, str] = {
-    "BinaryAutoencoder": "sghash.models.binary_autoencoder",
-    "GeneralSGH": "sghash.models.general_sgh",
-    "GraphHashing": "sghash.models.graph_hashing",
-    "ITQ": "sghash.models.itq",
-    "KMeansHashing": "sghash.models.kmeans_hashing",
-    "LSH": "sghash.models.lsh",
-    "PCAHashing": "sghash.models.pca_hashing",
+    "BinaryAutoencoder": "sghash.models.baselines.binary_autoencoder",
+    "GeneralSGH": "sghash.models.sgh.variants.general",
+    "GraphHashing": "sghash.models.baselines.graph",
+    "ITQ": "sghash.models.baselines.itq",
+    "KMeansHashing": "sghash.models.baselines.kmeans",
+    "LSH": "sghash.models.baselines.lsh",
+    "PCAHashing": "sghash.models.baselines.pca",
     "SGH": "sghash.models.sgh",
-    "ScaleInvariantSGH": "sghash.models.scale_invariant",
-    "SignHashing": "sghash.models.sign_hashing",
-    "SpectralHashing": "sghash.models.spectral_hashing",
-    "SphericalHashing": "sghash.models.spherical_hashing",
+    "ScaleInvariantSGH": "sghash.models.sgh.variants.scale_invariant",
+    "SignHashing": "sghash.models.baselines.sign",
+    "SpectralHashing": "sghash.models.baselines.spectral",
+    "SphericalHashing": "sghash.models.baselines.spherical",
 }
 
 #: Models whose codes are not bits: what binary codes are measured against.
 REFERENCE_MODELS: dict[str, str] = {
-    "GenerativeQuantizer": "sghash.models.generative_quantizer",
-    "PCAReconstruction": "sghash.models.pca_reconstruction",
-    "ProductQuantizer": "sghash.models.product_quantizer",
+    "GenerativeQuantizer": "sghash.models.quantizers.generative",
+    "PCAReconstruction": "sghash.models.quantizers.pca_reconstruction",
+    "ProductQuantizer": "sghash.models.quantizers.product",
 }
 
 #: Hashing models that need an extra to be fitted; loaded ones encode without it.
-EXTRA_MODELS: dict[str, str] = {"DeepSGH": "sghash.models.deep"}
+EXTRA_MODELS: dict[str, str] = {"DeepSGH": "sghash.models.sgh.deep"}
 
 # How often a model that is replaced while it is read is read again.
 _ATTEMPTS = 20

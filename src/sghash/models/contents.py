@@ -176,7 +176,7 @@ def _product_quantizer(model: Any, sizes: dict[str, int]) -> None:
 
 
 def _generative_quantizer(model: Any, sizes: dict[str, int]) -> None:
-    from sghash.models.generative_quantizer import MAX_BYTES
+    from sghash.models.quantizers.generative import MAX_BYTES
 
     if not 2 <= sizes["n_bytes"] <= MAX_BYTES:
         raise BadFile(f"n_bytes must lie between 2 and {MAX_BYTES}, got {sizes['n_bytes']}")

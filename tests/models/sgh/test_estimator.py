@@ -19,9 +19,9 @@ import sghash
 from sghash.errors import BadFile, Diverged, InvalidInput
 from sghash.models.base import Progress
 from sghash.models.sgh import SGH
-from sghash.models.sgh.gradients import ESTIMATORS
-from sghash.models.sgh.start import STARTS
-from sghash.models.sgh.trainer import Patience
+from sghash.models.sgh.paper.gradients import ESTIMATORS
+from sghash.models.sgh.training.start import STARTS
+from sghash.models.sgh.training.trainer import Patience
 
 
 def quick(**options: Any) -> SGH:

@@ -11,18 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sghash.kernels import (
-    asymmetric,
-    exact,
-    hamming,
-    kept,
-    part_tables,
-    projection,
-    reference,
-    rescoring,
-    shortlist,
-)
-from sghash.kernels.code_terms import code_terms, gram_tables
+from sghash.kernels import reference
+from sghash.kernels.hamming import search as hamming, shortlist
+from sghash.kernels.learning import projection
+from sghash.kernels.tables import part_tables, rescoring, search as asymmetric
+from sghash.kernels.tables.terms import code_terms, gram_tables
+from sghash.kernels.vectors import exact, stored as kept
 
 Rng = np.random.Generator
 # Widths in bits: those every path of the Hamming kernels treats apart, up to 520 bytes.

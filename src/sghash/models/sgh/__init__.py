@@ -1,36 +1,23 @@
-"""Stochastic Generative Hashing: one file per idea.
+"""Stochastic Generative Hashing.
 
-| file            | idea                                                                     |
-|-----------------|--------------------------------------------------------------------------|
-| `generative`    | p(x given h): the Gaussian decoder, and what any decoder must offer      |
-| `decoders`      | other decoders, for the general path (`GeneralSGH`)                      |
-| `encoder`       | q(h given x): independent bits, their moments and divergence             |
-| `gradients`     | the four gradients for the encoder                                       |
-| `objective`     | nats by enumeration, description length in closed form                   |
-| `parameters`    | the trained numbers as one flat vector                                   |
-| `optimizer`     | Adam, SGD, schedules, the theorems' random iterate                       |
-| `scaling`       | the trainer's units                                                      |
-| `batches`       | batches from memory or beyond                                            |
-| `start`         | where training starts                                                    |
-| `least_squares` | the decoder that fits given codes best                                   |
-| `terms`         | extra losses                                                             |
-| `supervision`   | labels and known pairs, as terms                                         |
-| `scale_step`    | the step of the model with scales (`ScaleInvariantSGH`)                  |
-| `step`          | one step's gradient: the Gaussian fast path, and any decoder             |
-| `trainer`       | distributional SGD                                                       |
-| `posterior`     | sharper codes by coordinate descent                                      |
-| `asymmetric`    | real queries against codes                                               |
-| `options`       | what is legal, and the presets                                           |
-| `fitting`       | options and vectors to learned attributes                                |
-| `inference`     | what a fitted model can do                                               |
-| `estimator`     | `SGH`                                                                    |
+| place        | idea                                                                        |
+|--------------|-----------------------------------------------------------------------------|
+| `estimator`  | `SGH`                                                                       |
+| `recipe`     | what is legal, and the presets                                              |
+| `inference`  | what a fitted model can do                                                  |
+| `asymmetric` | real queries against codes                                                  |
+| `paper/`     | the model, its encoder, objective and gradients, equation by equation       |
+| `training/`  | Algorithm 1: from options and vectors to learned attributes                 |
+| `losses/`    | losses beside the description length: neighbours, labels, known pairs       |
+| `variants/`  | other decoders, scales, integer programs                                    |
+| `deep/`      | the same idea with layers, for PyTorch                                      |
 """
 
 from __future__ import annotations
 
 from sghash.models.sgh.asymmetric import QueryTables
 from sghash.models.sgh.estimator import SGH
-from sghash.models.sgh.gradients import encoder_gradient
-from sghash.models.sgh.objective import DescriptionLength, objective
+from sghash.models.sgh.paper.gradients import encoder_gradient
+from sghash.models.sgh.paper.objective import DescriptionLength, objective
 
 __all__ = ["SGH", "DescriptionLength", "QueryTables", "encoder_gradient", "objective"]

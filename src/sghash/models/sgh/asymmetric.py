@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.models.sgh.generative import GaussianDecoder, code_values
+from sghash.models.sgh.paper.generative import GaussianDecoder, code_values
 from sghash.validation import Vectors, n_bytes_of
 
 # The eight bits of every byte value, first bit first: (8, 256).

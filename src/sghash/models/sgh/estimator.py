@@ -15,13 +15,13 @@ from sklearn.utils.validation import validate_data
 from sghash.blocks import VectorSource, read_rows
 from sghash.errors import InvalidInput
 from sghash.models.base import Callback, is_source, refusals
-from sghash.models.blockwise import one_thread_each
-from sghash.models.sgh import fitting
 from sghash.models.sgh.inference import GenerativeHasher
-from sghash.models.sgh.options import AUTHORS_SCRIPT, FREE_OPTIONS, PAPER, check_options
-from sghash.models.sgh.scaling import STORED
-from sghash.models.sgh.supervision import known_terms
-from sghash.models.sgh.terms import Term
+from sghash.models.sgh.losses.supervision import known_terms
+from sghash.models.sgh.losses.terms import Term
+from sghash.models.sgh.recipe import AUTHORS_SCRIPT, FREE_OPTIONS, PAPER, check_options
+from sghash.models.sgh.training import fitting
+from sghash.models.sgh.training.scaling import STORED
+from sghash.models.shared.blockwise import one_thread_each
 
 
 class SGH(GenerativeHasher):
@@ -42,7 +42,7 @@ class SGH(GenerativeHasher):
         Find so many neighbours of each vector within a sample before training, and let pairs of
         them have near codes: the best recall by Hamming distance, for a longer training. 0 is off.
     pair_loss : {"softmax", "bernoulli"}
-        Loss of a pair; see `sghash.models.sgh.ranking`.
+        Loss of a pair; see `sghash.models.sgh.losses.ranking`.
     pair_weight : float or None
         Weight of the ranking loss, of labels and of known pairs; None chooses the first by the
         goal and the number of bits, and 2560 / n_bits for the others.
@@ -50,8 +50,9 @@ class SGH(GenerativeHasher):
         Whether `fit` learns from `y`: labels, -1 for unlabelled rows. Off, `y` is ignored, so that
         the model can stand before a classifier in a pipeline.
     gradient : {"approximate", "distributional", "exact", "straight-through"} or None
-        How the encoder's gradient is estimated; see `sghash.models.sgh.gradients`. None is "exact"
-        beside a ranking loss, which compares the codes without a draw, and else "approximate".
+        How the encoder's gradient is estimated; see `sghash.models.sgh.paper.gradients`. None is
+        "exact" beside a ranking loss, which compares the codes without a draw, and else
+        "approximate".
     coding : {"signed", "binary"}
         Whether the decoder sees a bit as -1/+1 or as 0/1.
     kl_weight : float or (float, float)
@@ -60,7 +61,7 @@ class SGH(GenerativeHasher):
     noise : "learned" or float
         Variance rho² of the decoder, learned or given (in squared units of the vectors).
     init : {"itq", "pca", "random", "script"}
-        Where training starts; see `sghash.models.sgh.start`.
+        Where training starts; see `sghash.models.sgh.training.start`.
     optimizer : {"adam", "sgd"}
         What a gradient does to the parameters.
     learning_rate : float
@@ -95,7 +96,7 @@ class SGH(GenerativeHasher):
     smoothness : float
         L in Theorem 1.
     terms : mapping of names to weights, or sequence of terms
-        Extra losses; see `sghash.models.sgh.terms`.
+        Extra losses; see `sghash.models.sgh.losses.terms`.
     decoder_scale : "variance" or None
         Train the decoder as U * |scale|, one scale per column that starts at the column's
         variance, as the authors' released script does.
@@ -226,7 +227,7 @@ class SGH(GenerativeHasher):
 
         `y` are labels (n,) if the option `supervised` is set, -1 for unlabelled rows. `pairs` =
         (i, j, similar), each (m,), are rows of `X` and whether they belong together: the paper's
-        pair model. See `sghash.models.sgh.supervision`.
+        pair model. See `sghash.models.sgh.losses.supervision`.
         """
         check_options(self)
         with self._unchanged_on_failure():

@@ -16,19 +16,19 @@ from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of, read_rows
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, refusals
-from sghash.models.blockwise import one_thread_each
 from sghash.models.sgh import asymmetric
 from sghash.models.sgh.asymmetric import QueryTables
-from sghash.models.sgh.encoder import draw_bits, sigmoid
-from sghash.models.sgh.generative import Floats, code_values
-from sghash.models.sgh.gradients import encoder_logits, gaussian_decoder
-from sghash.models.sgh.objective import DescriptionLength, description_length
-from sghash.models.sgh.posterior import sharpen
-from sghash.models.sgh.scaling import unit_rows
+from sghash.models.sgh.paper.encoder import draw_bits, sigmoid
+from sghash.models.sgh.paper.generative import Floats, code_values
+from sghash.models.sgh.paper.gradients import encoder_logits, gaussian_decoder
+from sghash.models.sgh.paper.objective import DescriptionLength, description_length
+from sghash.models.sgh.paper.posterior import sharpen
+from sghash.models.sgh.training.scaling import unit_rows
+from sghash.models.shared.blockwise import one_thread_each
 from sghash.validation import Codes, Vectors, available_cores, n_bytes_of
 
 if TYPE_CHECKING:
-    from sghash.kernels.projection import Projection
+    from sghash.kernels.learning.projection import Projection
 
 MEASURE_ROWS = 4096
 # Fewer rows than this are not worth a second thread.
@@ -65,7 +65,7 @@ class GenerativeHasher(BinaryHasher):
             return self._over_rows(source, partial(self._sharpen, n_sweeps=int(sweeps)))
         if source.shape[0] <= FEW_ROWS:
             return self._encode_few(read_rows(source, 0, source.shape[0]))
-        from sghash.kernels.projection import arrange
+        from sghash.kernels.learning.projection import arrange
 
         projection = arrange(self.encoder_weights_, self.encoder_bias_)
         return self._over_rows(source, partial(self._pack, projection=projection))
@@ -126,7 +126,7 @@ class GenerativeHasher(BinaryHasher):
 
     def _pack(self, vectors: NDArray[Any], codes: Codes, *, projection: Projection) -> None:
         """Fill `codes` (n, n_bytes) by the signs of projections of unchecked vectors (n, d)."""
-        from sghash.kernels.projection import BLOCK_ROWS, pack_signs
+        from sghash.kernels.learning.projection import BLOCK_ROWS, pack_signs
 
         scores = np.empty((BLOCK_ROWS, projection.bias.size), dtype=np.float32)
         for first, block in blocks_of(vectors, BLOCK_ROWS):

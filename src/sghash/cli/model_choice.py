@@ -1,0 +1,107 @@
+"""Choosing and fitting a model: what `fit` and `create` share."""
+
+from __future__ import annotations
+
+import ast
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from sghash.cli.argument_types import ModelName
+from sghash.cli.inputs import seed_option
+from sghash.cli.printing import say
+from sghash.cli.progress import training_bar
+from sghash.errors import InvalidInput
+from sghash.validation import MAX_BITS
+
+if TYPE_CHECKING:
+    from sghash.data.sources import RowSource
+
+
+class Choice(NamedTuple):
+    """What the options say about the model to be fitted."""
+
+    spec: str
+    n_bits: int
+    metric: str | None
+    options: tuple[str, ...]
+    seed: int
+
+
+def model_options(function: Any) -> Any:
+    """`--model`, `--bits`, `--metric`, `--option` and `--seed`."""
+    for decorate in (
+        seed_option,
+        click.option(
+            "-o", "--option", "options", multiple=True, metavar="NAME=VALUE",
+            help="An option of the model; may be repeated. `sghash info SGH` lists them.",
+        ),
+        click.option(
+            "--metric", type=click.Choice(["l2", "ip", "cosine"]),
+            help="What makes vectors neighbours; l2 if not given, a data set knows its own.",
+        ),
+        click.option(
+            "--bits", "n_bits", type=click.IntRange(1, MAX_BITS), metavar="N", default=64,
+            show_default=True, help="Code length.",
+        ),
+        click.option(
+            "--model", "spec", type=ModelName(), default="SGH", show_default=True,
+            help="A model that sghash info lists, with a preset (SGH.paper) or options "
+            "(ITQ(n_iterations=20)).",
+        ),
+    ):  # fmt: skip
+        function = decorate(function)
+    return function
+
+
+def build(choice: Choice, metric: str) -> Any:
+    """The model that was asked for, not yet fitted; `metric` is for one that can use it."""
+    from sghash.evaluation.runs import Run, build_model
+    from sghash.evaluation.specs import parse_model
+
+    name, options = parse_model(choice.spec)
+    options |= _parse_options(choice.options)
+    if "n_bits" in options or "callback" in options:
+        raise InvalidInput("the length is given by --bits, and a callback is not for a shell")
+    model = build_model(Run(name, choice.n_bits, choice.seed, options), choice.metric or metric)
+    if choice.metric is not None and getattr(model, "metric", choice.metric) != choice.metric:
+        raise InvalidInput(f"--metric {choice.metric} contradicts the model's own option metric")
+    return model
+
+
+def fit(model: Any, rows: RowSource) -> float:
+    """Fit with a bar, or with a line where the model does not tell how far it is; seconds."""
+    what = f"fitting {type(model).__name__}"
+    started = time.perf_counter()
+    if "callback" in model.get_params(deep=False):
+        with training_bar(what) as bar:
+            model.set_params(callback=bar)
+            model.fit(rows)
+        model.set_params(callback=None)
+    else:
+        say(f"{what} on {rows.shape[0]} vectors", err=True)
+        model.fit(rows)
+    return time.perf_counter() - started
+
+
+def _parse_options(pairs: Sequence[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name.isidentifier():
+            raise InvalidInput(f"--option takes NAME=VALUE, as in n_steps=500, got {pair!r}")
+        if name in options:
+            raise InvalidInput(f"--option {name} is given twice")
+        options[name] = _value(text)
+    return options
+
+
+def _value(text: str) -> Any:
+    """A Python constant; anything else is a text, so that the shell needs no second quotes."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    return value if isinstance(value, (bool, int, float, str, type(None), list)) else text

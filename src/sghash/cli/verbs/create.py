@@ -1,0 +1,143 @@
+"""`sghash create`: a collection from a fitted model, or from vectors in one go."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+
+import sghash
+from sghash.cli.frame import examples, json_option
+from sghash.cli.inputs import metric_of, open_rows, path_type, rows_options, rows_type
+from sghash.cli.model_choice import Choice, build, fit, model_options
+from sghash.cli.printing import show
+from sghash.cli.rows_in import Incoming, add_all, adding_options, read_incoming
+from sghash.collection import Collection
+from sghash.errors import InvalidInput
+
+
+@click.command(
+    "create",
+    epilog=examples(
+        "sghash create photos vectors.npy",
+        "sghash create photos vectors.npy --keep-vectors float16 --metadata photos.csv",
+        "sghash create photos --fitted my-model",
+    ),
+)
+@click.argument("collection", type=path_type)
+@click.argument("vectors", type=rows_type, required=False)
+@click.option(
+    "--fitted", type=path_type, help="Folder of a fitted model; else one is fitted on VECTORS."
+)
+@click.option(
+    "--keep-vectors",
+    type=click.Choice(["float16", "float32"]),
+    help="Also store the vectors, for exact distances (--rerank vectors).",
+)
+@click.option("--empty", is_flag=True, help="Fit on VECTORS, but add none of them.")
+@model_options
+@adding_options
+@rows_options
+@json_option
+@click.pass_context
+def command(
+    context: click.Context,
+    collection: Path,
+    vectors: str | None,
+    fitted: Path | None,
+    keep_vectors: str | None,
+    empty: bool,
+    spec: str,
+    n_bits: int,
+    metric: str | None,
+    options: tuple[str, ...],
+    seed: int,
+    ids_file: str | None,
+    metadata: str | None,
+    id_column: str | None,
+    as_keys: bool,
+    key: str | None,
+    start: int,
+    stop: int | None,
+    as_json: bool,
+) -> None:
+    """Make COLLECTION, a new folder: fit a model on VECTORS and add them.
+
+    VECTORS is a file, a folder of parts, a data set such as digits.base, or - for stdin. With
+    --fitted the model is taken from a folder that `sghash fit` wrote; VECTORS may then be left out.
+    --metric is also what --rerank scores later.
+    """
+    _check_arguments(context, collection, vectors, fitted, empty)
+    incoming = None
+    if vectors is not None:
+        incoming = read_incoming(
+            open_rows(vectors, key=key), ids_file=ids_file, metadata=metadata,
+            id_column=id_column, as_keys=as_keys, start=start, stop=stop,
+        )  # fmt: skip
+    if fitted is not None:
+        model = sghash.load_model(fitted)
+    else:
+        model = build(Choice(spec, n_bits, metric, options, seed), metric_of(vectors))
+        # What `rerank` scores; a model that has a metric of its own knows it.
+        metric = metric or getattr(model, "metric", None) or metric_of(vectors)
+    _check_width(model, incoming)
+    if fitted is None and incoming is not None:
+        fit(model, incoming.rows)
+    Collection.create(collection, model, keep_vectors=keep_vectors, metric=metric).close()
+    n_rows = 0
+    if incoming is not None and not empty:
+        n_rows = _fill(collection, incoming, start)
+    facts = {
+        "collection": str(collection),
+        "model": type(model).__name__,
+        "n_bits": model.n_bits,
+        "dimensions": int(model.n_features_in_),
+        "keep_vectors": keep_vectors,
+        "rows": n_rows,
+        "fingerprint": model.fingerprint_,
+    }
+    text = f"{facts['model']} with {model.n_bits} bits, {n_rows} rows: {collection}"
+    show(facts, text, as_json=as_json)
+
+
+def _check_arguments(
+    context: click.Context, collection: Path, vectors: str | None, fitted: Path | None, empty: bool
+) -> None:
+    """Refuse what contradicts itself before any work is done."""
+    if vectors is None and fitted is None:
+        raise InvalidInput("give VECTORS to fit a model on, or --fitted with a model's folder")
+    if collection.exists() and (not collection.is_dir() or any(collection.iterdir())):
+        raise InvalidInput(f"{collection} exists already: give another name, or use sghash add")
+    given = click.core.ParameterSource.COMMANDLINE
+    fitting = ("spec", "n_bits", "options", "seed", "empty")
+    adding = ("ids_file", "metadata", "id_column", "as_keys", "key", "start", "stop", "empty")
+    for names, useless, why in (
+        (fitting, fitted is not None, "--fitted brings a model that is fitted already"),
+        (adding, vectors is None, "there are no VECTORS"),
+        (adding[:4], empty, "--empty adds no vectors"),
+    ):
+        for parameter in context.command.params:
+            source = context.get_parameter_source(str(parameter.name))
+            if useless and parameter.name in names and source is given:
+                raise InvalidInput(f"{parameter.opts[-1]} has no use here: {why}")
+
+
+def _fill(collection: Path, incoming: Incoming, start: int) -> int:
+    """Add to the new collection; if not even the first block can be added, leave nothing."""
+    try:
+        return add_all(collection, incoming, upsert=False, start=start)
+    except BaseException:
+        if not len(Collection.open(collection)):
+            shutil.rmtree(collection)
+        raise
+
+
+def _check_width(model: Any, incoming: Incoming | None) -> None:
+    width = getattr(model, "n_features_in_", None)
+    if incoming is not None and width is not None and incoming.rows.shape[1] != width:
+        raise InvalidInput(
+            f"the vectors have {incoming.rows.shape[1]} numbers, the model was fitted on {width}: "
+            "use vectors of the same kind"
+        )

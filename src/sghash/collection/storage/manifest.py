@@ -1,0 +1,256 @@
+"""The manifest: which files make up a collection. Replacing it is what makes a change count.
+
+A JSON object of one line and the SHA-256 of that line on the next: small, readable, checked. Every
+file it names has an identity drawn at random, which stands in the file as well: a file of another
+collection, or of another time, is not taken for it because it has the same name.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sghash.collection.storage.columns import KINDS
+from sghash.collection.storage.disk import replace_file
+from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
+from sghash.files import storage_errors
+from sghash.validation import MAX_ID, check_n_bits
+
+NAME = "manifest.json"
+FORMAT = "sghash-collection"
+VERSION = 2
+#: What a segment may be: the kind of its index.
+SEGMENT_KINDS = ("hamming",)
+# Far fewer than names have room for: a number of a file never grows out of its name.
+MAX_FILES = 10**15
+METRICS = ("l2", "ip", "cosine")
+KEPT = ("float16", "float32")
+
+_NAMES = {
+    kind: re.compile(rf"{kind}-[0-9]{{8,18}}", re.ASCII) for kind in ("segment", "deleted", "log")
+}
+_NAMES["model"] = re.compile(r"model-[0-9a-f]{16}")
+_LEFT_OVER = re.compile(
+    rf"{re.escape(NAME)}\.new|\.model-[0-9a-f]{{16}}\.((old\.)?[a-z0-9_]{{8}}|(new|old)\.[0-9a-f]{{16}})"
+)
+_HEX = re.compile(r"[0-9a-f]*")
+
+
+def new_identity() -> str:
+    """16 random bytes in hexadecimal: no two files ever made have the same."""
+    return secrets.token_hex(16)
+
+
+def is_ours(name: str) -> bool:
+    """Whether a name in a collection's folder is one that only a collection gives."""
+    patterns = [*_NAMES.values(), _LEFT_OVER]
+    return any(pattern.fullmatch(name) for pattern in patterns)
+
+
+@dataclass(frozen=True)
+class SegmentEntry:
+    """A segment file, how many rows it has, and the file that marks its deleted ones.
+
+    Identities are empty, and checksums None, where version 1 wrote the file.
+    """
+
+    file: str
+    n: int
+    deleted: str | None = None
+    identity: str = ""
+    checksum: int | None = None
+    deleted_identity: str = ""
+    deleted_checksum: int | None = None
+    kind: str = SEGMENT_KINDS[0]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a collection consists of; `next_file` and `next_id` were never used before.
+
+    `n_rows` counts the living rows of the segments, without those of the log; `log_end` is how long
+    the log was when a writer last closed it; `copied_end` how long the original's log was when this
+    was copied from it, 0 unless it is a copy that no writer has changed since; `plan` is what was
+    measured about searching this collection, None if nothing was.
+    """
+
+    n_bits: int
+    width: int
+    metric: str
+    keep_vectors: str | None
+    fingerprint: str
+    model: str
+    model_files: dict[str, str]
+    log: str
+    segments: tuple[SegmentEntry, ...] = ()
+    n_rows: int = 0
+    columns: dict[str, str] = field(default_factory=dict)
+    next_id: int = 0
+    next_file: int = 1
+    generation: int = 0
+    identity: str = ""
+    log_identity: str = ""
+    log_end: int = 0
+    copied_end: int = 0
+    model_bytes: int = 0
+    plan: dict[str, Any] | None = None
+    version: int = VERSION
+
+    def files(self) -> set[str]:
+        """Names of all files and folders it refers to, and of itself."""
+        named = {NAME, self.model, self.log}
+        for segment in self.segments:
+            named.add(segment.file)
+            if segment.deleted:
+                named.add(segment.deleted)
+        return named
+
+    def following(self, **changes: Any) -> Manifest:
+        """The next generation, with some fields changed; what was of version 1 is so no more."""
+        identity = self.identity or new_identity()
+        return replace(
+            self, generation=self.generation + 1, identity=identity, version=VERSION, copied_end=0,
+            **changes,
+        )  # fmt: skip
+
+    def same_files(self, other: Manifest) -> bool:
+        """Whether both consist of the same segments and the same log."""
+        mine = self.identity, self.segments, self.log, self.log_identity, self.n_bits, self.width
+        return mine == (
+            other.identity, other.segments, other.log, other.log_identity, other.n_bits,
+            other.width,
+        )  # fmt: skip
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Put the manifest in place; from now on the collection is what it says."""
+    body = asdict(manifest)
+    version = body.pop("version")
+    line = json.dumps(
+        {"format": FORMAT, "format_version": version, **body}, sort_keys=True
+    ).encode()
+    replace_file(folder / NAME, line + b"\n" + hashlib.sha256(line).hexdigest().encode() + b"\n")
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read and check the manifest of a collection."""
+    path = folder / NAME
+    try:
+        with storage_errors(path, doing="read"):
+            data = path.read_bytes()
+    except StorageError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise BadFile(f"{folder} is not a collection: it has no {NAME}") from error
+        raise
+    line, _, checksum = data.partition(b"\n")
+    if checksum != hashlib.sha256(line).hexdigest().encode() + b"\n":
+        raise BadFile(f"{path} is damaged: its checksum fails; restore it from a copy")
+    try:
+        body = json.loads(line)
+        if not isinstance(body, dict) or body.pop("format", None) != FORMAT:
+            raise BadFile(f"{path} is not the manifest of a collection")
+        version = body.pop("format_version", None)
+        _expect(_is_count(version) and version >= 1, "format_version")
+        if version > VERSION:
+            raise NewerFormat(
+                f"{path} has format version {version}, this sghash reads up to {VERSION}: "
+                "upgrade sghash"
+            )
+        entries = body.pop("segments", None)
+        _expect(isinstance(entries, list), "segments")
+        segments = tuple(SegmentEntry(**entry) for entry in entries)
+        manifest = Manifest(**body, segments=segments, version=version)
+        _check(manifest)
+    except BadFile:
+        raise
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
+    return manifest
+
+
+def _check(manifest: Manifest) -> None:
+    """Raise ValueError unless every field can be what a writer wrote."""
+    try:
+        check_n_bits(manifest.n_bits)
+    except InvalidInput as error:
+        raise ValueError(error) from error
+    _expect(_is_count(manifest.width) and manifest.width >= 1, "width")
+    _expect(manifest.metric in METRICS, "metric")
+    _expect(manifest.keep_vectors is None or manifest.keep_vectors in KEPT, "keep_vectors")
+    _expect(_is_hex(manifest.fingerprint, 64), "fingerprint")
+    _expect(_named("model", manifest.model), "model")
+    _expect(_is_map(manifest.model_files, lambda text: _is_hex(text, 64)), "model_files")
+    _expect(all(_plain(name) for name in manifest.model_files), "model_files")
+    _expect(_named("log", manifest.log), "log")
+    _expect(_is_map(manifest.columns, lambda kind: kind in KINDS), "columns")
+    for name in (
+        "n_rows", "next_id", "next_file", "generation", "log_end", "copied_end", "model_bytes"
+    ):  # fmt: skip
+        _expect(_is_count(getattr(manifest, name)), name)
+    _expect(manifest.next_id <= MAX_ID + 1, "next_id")
+    # A writer counts on from both: at the end of the numbers it would write what nobody can read.
+    _expect(manifest.next_file < MAX_FILES, "next_file")
+    _expect(manifest.generation < MAX_FILES, "generation")
+    _expect(manifest.plan is None or isinstance(manifest.plan, dict), "plan")
+    marked = manifest.version > 1
+    _expect(_is_identity(manifest.identity, required=marked), "identity")
+    _expect(_is_identity(manifest.log_identity, required=marked), "log_identity")
+    for entry in manifest.segments:
+        _check_entry(entry)
+    named = [name for entry in manifest.segments for name in (entry.file, entry.deleted) if name]
+    _expect(len(set(named)) == len(named), "segments")
+
+
+def _check_entry(entry: SegmentEntry) -> None:
+    _expect(_named("segment", entry.file), "segments")
+    _expect(_is_count(entry.n) and 1 <= entry.n <= MAX_ID, "segments")
+    _expect(entry.deleted is None or _named("deleted", entry.deleted), "segments")
+    _expect(_is_identity(entry.identity, required=False), "segments")
+    _expect(_is_identity(entry.deleted_identity, required=False), "segments")
+    for number in (entry.checksum, entry.deleted_checksum):
+        _expect(number is None or _is_count(number), "segments")
+    _expect(isinstance(entry.kind, str), "segments")
+    if entry.kind not in SEGMENT_KINDS:
+        raise NewerFormat(
+            f"{entry.file} is a segment of the kind {entry.kind!r}, this sghash knows "
+            f"{', '.join(SEGMENT_KINDS)}: upgrade sghash"
+        )
+
+
+def _expect(right: bool, name: str) -> None:
+    if not right:
+        raise ValueError(f"its {name} is not valid")
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _is_hex(text: Any, length: int) -> bool:
+    return isinstance(text, str) and len(text) == length and bool(_HEX.fullmatch(text))
+
+
+def _is_identity(text: Any, *, required: bool) -> bool:
+    return _is_hex(text, 32) or (text == "" and not required)
+
+
+def _is_map(value: Any, is_right: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(k, str) and isinstance(v, str) and is_right(v) for k, v in value.items()
+    )
+
+
+def _named(kind: str, name: Any) -> bool:
+    """Whether a file has a name that a collection gives: nothing outside its folder has."""
+    return isinstance(name, str) and bool(_NAMES[kind].fullmatch(name))
+
+
+def _plain(name: str) -> bool:
+    return name not in ("", ".", "..") and not set(name) & set("/\\\0:")

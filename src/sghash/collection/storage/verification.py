@@ -1,0 +1,161 @@
+"""Reading everything once: is the collection whole, and how large is it?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.collection.storage.loading import load_state
+from sghash.collection.storage.manifest import NAME, read_manifest
+from sghash.collection.storage.rows import Rows
+from sghash.collection.storage.segments import Progress
+from sghash.collection.storage.state import State
+from sghash.collection.storage.texts import Texts, key_table
+from sghash.collection.stored_model import FILES, load_checked, verify_model
+from sghash.errors import BadFile, InvalidInput, StorageError
+from sghash.files import storage_errors
+from sghash.validation import MAX_ID, check_codes
+
+_ATTEMPTS = 100
+
+
+class Summary(NamedTuple):
+    """What `verify` read: living rows, deleted rows not yet compacted, files and bytes."""
+
+    n_rows: int
+    n_deleted: int
+    n_files: int
+    n_bytes: int
+
+
+def verify(folder: Path, *, progress: Progress | None = None) -> Summary:
+    """Raise `BadFile` at the first fault: a checksum, a value that cannot be, an id twice."""
+    with storage_errors(folder, doing="read"):
+        for _ in range(_ATTEMPTS):
+            state = load_state(folder)
+            try:
+                return _verify(folder, state, progress)
+            except (BadFile, StorageError, FileNotFoundError) as error:
+                fault: Exception = error
+                # Another process may have replaced the files in the meantime.
+                if read_manifest(folder) == state.manifest:
+                    break
+    if isinstance(fault, FileNotFoundError):
+        raise BadFile(
+            f"{folder} is damaged: {fault.filename} is missing; restore it from a copy"
+        ) from fault
+    raise fault
+
+
+def _verify(folder: Path, state: State, progress: Progress | None) -> Summary:
+    manifest = state.manifest
+    verify_model(folder, manifest)
+    load_checked(folder, manifest)
+    files = [segment.file for segment in state.stored if segment.file is not None]
+    n_bytes = 0
+    for done, file in enumerate(files, start=1):
+        n_bytes += file.verify()
+        if progress is not None:
+            progress(done, len(files))
+    for segment in state.segments():
+        name = folder / manifest.log if segment.file is None else segment.file.path
+        check_contents(name, segment.rows, manifest.n_bits)
+    _check_once(folder, state)
+    # Marks of deleted rows were tested when the state was read.
+    plain = [folder / NAME, folder / manifest.log]
+    plain += [folder / manifest.model / name for name in FILES]
+    plain += [folder / entry.deleted for entry in manifest.segments if entry.deleted]
+    n_bytes += sum(path.stat().st_size for path in plain)
+    n_deleted = sum(len(s.rows) - s.n_alive for s in state.segments())
+    return Summary(len(state), n_deleted, len(files) + len(plain), n_bytes)
+
+
+def _check_once(folder: Path, state: State) -> None:
+    """Every id must be alive in one segment only, below the next one; every key in one row."""
+    segments = state.segments()
+    ids = [segment.rows.ids_at(segment.live_rows()) for segment in segments]
+    together = np.sort(np.concatenate([np.empty(0, dtype=np.int64), *ids]))
+    if np.any(together[1:] == together[:-1]):
+        raise BadFile(f"{folder} is damaged: an id is there twice; restore it from a copy")
+    if len(together) and together[-1] >= state.next_id:
+        raise BadFile(f"{folder} is damaged: its next id is in use; restore it from a copy")
+    keys: list[str] = []
+    for segment in segments:
+        if segment.rows.keys is not None:
+            keys += [key for key in segment.rows.keys.take(segment.live_rows()).to_list() if key]
+    if len(set(keys)) != len(keys):
+        raise BadFile(f"{folder} is damaged: a key is there twice; restore it from a copy")
+    for segment in segments:
+        for name, column in segment.rows.columns.items():
+            if state.kinds.get(name) != column.kind:
+                raise BadFile(
+                    f"{folder} is damaged: column {name!r} is of two kinds; restore it from a copy"
+                )
+
+
+def check_contents(path: Path, rows: Rows, n_bits: int) -> None:
+    """Raise `BadFile` unless all that rows hold can be what a writer wrote."""
+    try:
+        check_codes(rows.codes, n_bits)
+        if rows.ids is not None and len(rows):
+            _expect(rows.ids[0] == rows.first and int(rows.ids[-1]) <= MAX_ID, "ids")
+            _expect(bool(np.all(rows.ids[1:] > rows.ids[:-1])), "ids")
+        if rows.vectors is not None:
+            _expect(all_finite(rows.vectors), "vectors")
+        if rows.keys is not None:
+            _check_keys(rows)
+        for name, column in rows.columns.items():
+            _expect(bool(np.all(column.present.view(np.uint8) <= 1)), name)
+            if isinstance(column.values, Texts):
+                column.values.to_list()
+            elif column.kind == "bool":
+                _expect(bool(np.all(column.values.view(np.uint8) <= 1)), name)
+    except (InvalidInput, BadFile, ValueError) as error:
+        raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
+
+
+def _check_keys(rows: Rows) -> None:
+    assert rows.keys is not None
+    rows.keys.to_list()
+    if rows.stored_keys is not None:
+        for stored, found in zip(rows.stored_keys, key_table(rows.keys), strict=True):
+            _expect(np.array_equal(stored, found), "keys")
+
+
+def all_finite(vectors: NDArray[Any]) -> bool:
+    """Whether all numbers are finite; in blocks, for the vectors may be mapped."""
+    step = max(1, (1 << 22) // max(1, vectors.shape[1]))
+    starts = range(0, len(vectors), step)
+    return all(bool(np.isfinite(vectors[start : start + step]).all()) for start in starts)
+
+
+def _expect(right: Any, name: str) -> None:
+    if not right:
+        raise ValueError(f"its {name} are not valid")
+
+
+def stats(state: State) -> dict[str, Any]:
+    """Counts and sizes, of what the state holds: its files may have been replaced since."""
+    manifest = state.manifest
+    n = len(state)
+    stored = sum(len(s.file.data) for s in state.stored if s.file is not None)
+    return {
+        "n_rows": n,
+        "n_deleted": sum(len(s.rows) - s.n_alive for s in state.segments()),
+        "n_segments": len(manifest.segments),
+        "n_rows_in_log": sum(run.n_alive for run in state.runs),
+        "n_bits": manifest.n_bits,
+        "width": manifest.width,
+        "metric": manifest.metric,
+        "keep_vectors": manifest.keep_vectors,
+        "fingerprint": manifest.fingerprint,
+        "columns": dict(state.kinds),
+        "segment_bytes": stored,
+        "log_bytes": state.log_end,
+        "model_bytes": manifest.model_bytes,
+        "bytes_per_row": (stored + state.log_end) / n if n else 0.0,
+        "format_version": manifest.version,
+    }

@@ -1,0 +1,142 @@
+"""The model inside a collection: stored beside the codes, checked before it is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sghash.collection.storage.manifest import KEPT, METRICS, Manifest, read_manifest
+from sghash.errors import BadFile, InvalidInput, StorageError
+from sghash.files import sha256_of, storage_errors
+from sghash.validation import Codes, Vectors, check_choice
+
+FILES = ("config.json", "model.safetensors")
+
+
+def check_model(model: Any) -> None:
+    """Refuse what cannot make codes of bits, or is not fitted."""
+    if not hasattr(model, "n_bits") or not hasattr(model, "encode"):
+        raise InvalidInput(
+            f"a collection needs a model that makes binary codes, got {type(model).__name__}"
+        )
+    model.fingerprint_  # noqa: B018 - raises NotFittedError
+
+
+def first_manifest(model: Any, *, keep_vectors: str | None, metric: str | None) -> Manifest:
+    """Check the options of a new collection, and say what it begins with."""
+    check_model(model)
+    if keep_vectors is not None:
+        check_choice(keep_vectors, KEPT, name="keep_vectors")
+    metric = metric or getattr(model, "metric", None) or "l2"
+    return Manifest(
+        n_bits=model.n_bits,
+        width=model.n_features_in_,
+        metric=check_choice(metric, METRICS, name="metric"),
+        keep_vectors=keep_vectors,
+        fingerprint=model.fingerprint_,
+        model=model_folder(model),
+        model_files={},
+        log="log-00000000",
+    )
+
+
+def model_folder(model: Any) -> str:
+    """Name of the folder for a model inside a collection."""
+    return f"model-{model.fingerprint_[:16]}"
+
+
+def describe_model(folder: Path) -> dict[str, Any]:
+    """What the manifest says of a model's files: the SHA-256 of each, and their size."""
+    with storage_errors(folder, doing="read"):
+        return {
+            "model_files": {name: sha256_of(folder / name) for name in FILES},
+            "model_bytes": sum((folder / name).stat().st_size for name in FILES),
+        }
+
+
+def verify_model(folder: Path, manifest: Manifest) -> None:
+    """Raise `BadFile` unless the model's files are those the manifest knows."""
+    for name in FILES:
+        path = folder / manifest.model / name
+        with storage_errors(path, doing="read"):
+            try:
+                found = sha256_of(path)
+            except FileNotFoundError as error:
+                raise BadFile(f"{path} is missing: restore it from a copy") from error
+        if found != manifest.model_files.get(name):
+            raise BadFile(f"{path} is damaged: its checksum fails; restore it from a copy")
+
+
+def load_checked(folder: Path, manifest: Manifest) -> Any:
+    """Read the model of a collection."""
+    from sghash.models import load_model
+
+    path = folder / manifest.model
+    try:
+        with storage_errors(path, doing="read"):
+            verify_model(folder, manifest)
+            model = load_model(path)
+    except (BadFile, StorageError) as error:
+        if read_manifest(folder).model == manifest.model:
+            raise
+        raise StorageError(
+            f"{folder} was given another model since it was opened here: call refresh()"
+        ) from error
+    sizes = model.n_bits, model.n_features_in_
+    if model.fingerprint_ != manifest.fingerprint or sizes != (manifest.n_bits, manifest.width):
+        raise BadFile(
+            f"{path} is not the model that the codes were made with: restore it from a copy"
+        )
+    return model
+
+
+class CheckedVectors(NamedTuple):
+    """Checked vectors (n, d) as a source, which a model reads without checking them again."""
+
+    array: Vectors
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of vectors and their width."""
+        return len(self.array), self.array.shape[1]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the numbers."""
+        return self.array.dtype
+
+    def read(self, start: int, stop: int) -> Vectors:
+        """Rows `start` to `stop` - 1."""
+        return self.array[start:stop]
+
+
+def encode_queries(model: Any, queries: Vectors) -> Codes:
+    """Codes of queries that have been checked; scikit-learn's checks would outlast a search."""
+    codes: Codes = model.encode(CheckedVectors(queries))
+    return codes
+
+
+def place_new_model(folder: Path, manifest: Manifest, model: Any) -> dict[str, Any]:
+    """Store a model that shall replace the present one; return what the manifest must then say."""
+    check_model(model)
+    if manifest.keep_vectors is None:
+        raise InvalidInput(
+            "no vectors are kept here, and codes cannot be made of codes: create a new "
+            "collection with the new model and add the vectors again"
+        )
+    if model.n_features_in_ != manifest.width:
+        raise InvalidInput(
+            f"the new model takes vectors of {model.n_features_in_} columns, "
+            f"the collection keeps {manifest.width}"
+        )
+    name = model_folder(model)
+    if name != manifest.model:
+        model.save(folder / name, overwrite=True)
+    return {
+        "n_bits": model.n_bits,
+        "fingerprint": model.fingerprint_,
+        "model": name,
+        **describe_model(folder / name),
+    }

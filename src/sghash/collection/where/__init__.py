@@ -1,0 +1,1 @@
+"""Which rows: expressions over metadata, parsed, checked and answered."""

@@ -1,0 +1,106 @@
+"""ann-benchmarks HDF5: `train` (base), `test` (queries), `neighbors` and `distances`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.data.readers.stream import MAX_DEFLATE_RATIO
+from sghash.data.sources import RowSource, bad_file
+from sghash.errors import InvalidInput, SghashError
+from sghash.optional import require
+
+MAGIC = b"\x89HDF\r\n\x1a\n"
+MAX_CHUNK_BYTES = 1 << 28
+#: What ann-benchmarks calls a metric, and what it is here.
+METRICS = {"euclidean": "l2", "angular": "cosine", "dot": "ip"}
+
+
+def open_source(path: Path, *, key: str | None) -> RowSource:
+    """Open the dataset called `key` ("train" by default)."""
+    return Hdf5Source(path, "train" if key is None else key)
+
+
+def read_metric(path: Path) -> str | None:
+    """The metric that the file names in its attribute `distance`, or None."""
+    with _opened(path) as file:
+        name = file.attrs.get("distance")
+        return METRICS.get(name.decode() if isinstance(name, bytes) else str(name))
+
+
+class Hdf5Source(RowSource):
+    """A two-dimensional dataset; the file is opened for each block, so a source can travel."""
+
+    def __init__(self, path: Path, key: str) -> None:
+        self.path, self.key = path, key
+        with _opened(path) as file:
+            stored = self._dataset(file)
+            self.shape = (int(stored.shape[0]), int(stored.shape[1]))
+            self.dtype = np.dtype(stored.dtype).newbyteorder("=")
+
+    def _rows(self, start: int, stop: int) -> NDArray[Any]:
+        with _opened(self.path) as file:
+            stored = self._dataset(file)
+            if stored.shape[0] < stop:
+                expected = f"{self.shape[0]} rows in {self.key!r}, as when it was opened"
+                raise bad_file(self.path, 0, expected=expected, found=str(stored.shape[0]))
+            block = np.asarray(stored[start:stop])
+        return block.astype(self.dtype, copy=False)
+
+    def _dataset(self, file: Any) -> Any:
+        h5py = require("h5py", extra="hdf5")
+        # A link or a view could lead to another file: only what stands in this one is read.
+        if not isinstance(file.get(self.key, getlink=True), (h5py.HardLink, type(None))):
+            expected = f"{self.key!r} to stand in this file"
+            raise bad_file(self.path, 0, expected=expected, found="a link")
+        stored = file.get(self.key)
+        if not isinstance(stored, h5py.Dataset):
+            listed = ", ".join(sorted(map(str, file.keys()))) or "nothing"
+            raise InvalidInput(
+                f"{self.path} has no dataset {self.key!r}, it has {listed}: choose one as key"
+            )
+        self._check(stored)
+        return stored
+
+    def _check(self, stored: Any) -> None:
+        dtype, shape = np.dtype(stored.dtype), tuple(int(length) for length in stored.shape)
+        if dtype.kind not in "fiu" or dtype.itemsize > 8 or len(shape) != 2 or min(shape) < 1:
+            expected = f"a table of real numbers in {self.key!r}"
+            raise bad_file(self.path, 0, expected=expected, found=f"{dtype} of shape {shape}")
+        if stored.is_virtual or stored.external:
+            expected = f"the numbers of {self.key!r} in this file"
+            raise bad_file(self.path, 0, expected=expected, found="a reference to other files")
+        payload = shape[0] * shape[1] * dtype.itemsize
+        held = int(stored.id.get_storage_size())
+        if payload > MAX_DEFLATE_RATIO * held:
+            expected = f"{payload} bytes for {self.key!r} of shape {shape}"
+            raise bad_file(self.path, 0, expected=expected, found=f"{held} bytes of storage")
+        # A chunk is decompressed whole, however few of its rows are read.
+        chunk = dtype.itemsize * math.prod(stored.chunks or (1,))
+        if chunk > MAX_CHUNK_BYTES:
+            expected = f"chunks of at most {MAX_CHUNK_BYTES} bytes in {self.key!r}"
+            raise bad_file(self.path, 0, expected=expected, found=f"chunks of {chunk}")
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """The open file; whatever HDF5 says about a damaged one becomes one sentence."""
+    h5py = require("h5py", extra="hdf5")
+    with open(path, "rb") as stream:
+        head = stream.read(len(MAGIC))
+    if head != MAGIC:
+        raise bad_file(path, 0, expected=f"the bytes {MAGIC!r} of HDF5", found=repr(head))
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except SghashError:
+        raise
+    except (OSError, RuntimeError, KeyError, ValueError, TypeError, MemoryError) as error:
+        reason = " ".join(str(error).split())
+        raise bad_file(path, 0, expected="an HDF5 file", found=f"damage ({reason})") from error

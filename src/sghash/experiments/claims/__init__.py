@@ -1,0 +1,1 @@
+"""One claim of the paper per file; each has an `EXPERIMENT`."""

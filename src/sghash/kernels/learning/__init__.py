@@ -1,0 +1,1 @@
+"""Inner loops of training: steps, ranking losses, projections, clusters, descents over codes."""

@@ -1,0 +1,1 @@
+"""The rivals: one paper per file."""

@@ -1,0 +1,1 @@
+"""Losses beside the description length: neighbours, labels, known pairs."""

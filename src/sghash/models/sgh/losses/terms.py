@@ -1,0 +1,162 @@
+"""Extra loss terms beside the paper's objective: what they see and what they answer.
+
+A term is added to the mean objective of the batch. It looks at the logits of the batch (and of
+further vectors it asked for) and returns its loss with the gradient by those logits; gradients by
+named parameters, its own among them, may come along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from sghash.models.sgh.paper.encoder import sigmoid, softplus
+from sghash.models.sgh.paper.generative import Floats
+from sghash.models.sgh.training.batches import Batch
+from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.scaling import Units
+from sghash.validation import Ids, Vectors
+
+
+class TermView(NamedTuple):
+    """What a term sees of one step: vectors in the trainer's units, logits (m, n_bits), ..."""
+
+    rows: Ids
+    vectors: Vectors
+    logits: Floats
+    probabilities: Floats
+    extra_logits: Floats | None
+    extra_probabilities: Floats | None
+    parameters: Mapping[str, Vectors]
+
+
+@dataclass
+class TermGradient:
+    """`loss`, and its gradients by the logits, the extra logits, and named parameters."""
+
+    loss: float
+    logits: Floats | None = None
+    extra_logits: Floats | None = None
+    parameters: dict[str, Floats] = field(default_factory=dict)
+
+
+class Term(Protocol):
+    """An extra loss term."""
+
+    def start_parameters(self) -> Mapping[str, Floats]:
+        """Starting values of parameters that this term learns, by names of its own."""
+        ...
+
+    def draw(self, rng: np.random.Generator) -> Vectors | None:
+        """More vectors (e, d), in the caller's units, to be encoded in this step; or None."""
+        ...
+
+    def gradient(self, view: TermView) -> TermGradient:
+        """Loss and gradients at this step."""
+        ...
+
+
+class Terms:
+    """All extra terms of a training."""
+
+    def __init__(self, terms: Sequence[Term] = (), scaling: Units | None = None) -> None:
+        self.terms, self.scaling = tuple(terms), scaling
+
+    def start_parameters(self) -> dict[str, Floats]:
+        """Starting values of all parameters that the terms learn."""
+        return {name: v for term in self.terms for name, v in term.start_parameters().items()}
+
+    def add(
+        self,
+        parameters: Parameters,
+        batch: Batch,
+        logits: Vectors,
+        probabilities: Vectors,
+        rng: np.random.Generator,
+        out: Parameters,
+    ) -> float:
+        """Add the gradients of all terms to `out`, which holds the objective's; return their loss.
+
+        `logits` and `probabilities` (m, n_bits) are those of the batch.
+        """
+        loss = 0.0
+        # Before all terms: two of them may learn the same parameter.
+        for name in self.start_parameters():
+            out[name][...] = 0
+        for term in self.terms:
+            more = term.draw(rng)
+            if more is not None and self.scaling is not None:
+                more = self.scaling.apply(more)
+            further = None
+            if more is not None:
+                further = more @ parameters["encoder_weights"] + parameters["encoder_bias"]
+            view = TermView(
+                batch.rows,
+                batch.vectors,
+                logits,
+                probabilities,
+                further,
+                None if further is None else sigmoid(further),
+                parameters,
+            )
+            answer = term.gradient(view)
+            loss += answer.loss
+            for name, value in answer.parameters.items():
+                out[name][...] += value
+            for vectors, by_logits in ((batch.vectors, answer.logits), (more, answer.extra_logits)):
+                if vectors is not None and by_logits is not None:
+                    out["encoder_weights"][...] += vectors.T @ by_logits
+                    out["encoder_bias"][...] += by_logits.sum(axis=0)
+        return loss
+
+
+class _PlainTerm:
+    """Abstract: a term without parameters of its own and without extra vectors."""
+
+    def __init__(self, weight: float) -> None:
+        self.weight = weight
+
+    def start_parameters(self) -> Mapping[str, Floats]:
+        """No parameters."""
+        return {}
+
+    def draw(self, rng: np.random.Generator) -> Vectors | None:
+        """No extra vectors."""
+        return None
+
+
+class Confidence(_PlainTerm):
+    """weight * mean of -log q(h° | x) at the likelier code h°: pushes probabilities to 0 and 1.
+
+    The authors' released script has this in the place of the paper's divergence, whose entropy
+    part has the opposite sign. As there, the gradient also passes through h° (straight-through).
+    """
+
+    def gradient(self, view: TermView) -> TermGradient:
+        """Loss and gradient by the logits."""
+        p, z = view.probabilities, view.logits
+        likelier = (p >= 0.5).astype(p.dtype)
+        scale = self.weight / len(p)
+        loss = float((softplus(z) - likelier * z).sum(dtype=np.float64)) * scale
+        return TermGradient(loss, logits=scale * ((p - likelier) - z * p * (1 - p)))
+
+
+class WeightDecay(_PlainTerm):
+    """weight / 2 * (|W|² + |U|²), in the trainer's units."""
+
+    names = ("encoder_weights", "decoder_weights")
+
+    def gradient(self, view: TermView) -> TermGradient:
+        """Loss and gradients by both matrices."""
+        chosen = {name: view.parameters[name] for name in self.names}
+        loss = 0.5 * self.weight * sum(float(np.square(v).sum()) for v in chosen.values())
+        return TermGradient(
+            loss, parameters={name: self.weight * value for name, value in chosen.items()}
+        )
+
+
+#: Terms that an option can name, each with its weight.
+TERMS: dict[str, Callable[[float], Term]] = {"confidence": Confidence, "weight_decay": WeightDecay}

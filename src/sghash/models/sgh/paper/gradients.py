@@ -1,0 +1,167 @@
+"""Four gradients for the encoder, all in one pass through the decoder.
+
+With l(h) = -log p(x | h), the gradient of the objective by the logit z_k is
+
+    p_k (1 - p_k) (D_k + w (z_k - beta_k)),    D_k an estimate of E[l(h_k = 1) - l(h_k = 0)],
+
+and they differ in D (r = alpha + U h - x, s = 1 for 0/1 coding and 2 for ±1):
+
+| estimator          | at h =     | D_k                                                     |
+|--------------------|------------|---------------------------------------------------------|
+| "approximate"      | a draw     | s u_k . r / rho²                  (equation 9, biased)  |
+| "distributional"   | a draw     | the difference itself             (lemma 2, unbiased)   |
+| "exact"            | the mean   | the difference itself             (nothing is sampled)  |
+| "straight-through" | [p >= 1/2] | s u_k . r / rho²                  (the released script) |
+
+For the Gaussian decoder l is quadratic in h, so the difference that the paper computes by two
+passes per bit is s u_k . r / rho² + s (s - 2 (h_k - low)) |u_k|² / (2 rho²), low the smaller value.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sghash.errors import InvalidInput
+from sghash.models.sgh.paper.encoder import code_moments, draw_bits, sigmoid
+from sghash.models.sgh.paper.generative import (
+    Decoder,
+    Floats,
+    GaussianDecoder,
+    code_step,
+    code_values,
+)
+from sghash.validation import check_choice
+
+ESTIMATORS = ("approximate", "distributional", "exact", "straight-through")
+
+
+class FittedModel(Protocol):
+    """What the public functions read from a fitted `SGH`."""
+
+    coding: str
+    encoder_weights_: Floats
+    encoder_bias_: Floats
+    decoder_weights_: Floats
+    decoder_bias_: Floats
+    noise_variance_: float
+    prior_logits_: Floats
+
+    def _rows(self, X: ArrayLike) -> Floats: ...
+
+
+def gaussian_decoder(model: FittedModel) -> GaussianDecoder:
+    """Return the fitted decoder in double precision, in units of the input vectors."""
+    return GaussianDecoder(
+        np.asarray(model.decoder_weights_, dtype=np.float64),
+        np.asarray(model.decoder_bias_, dtype=np.float64),
+        float(model.noise_variance_),
+    )
+
+
+def encoder_logits(model: FittedModel, vectors: Floats) -> Floats:
+    """Logits (n, n_bits) in double precision of checked vectors."""
+    weights = np.asarray(model.encoder_weights_, dtype=np.float64)
+    return vectors.astype(np.float64) @ weights + np.asarray(model.encoder_bias_, np.float64)
+
+
+def encoder_gradient(
+    model: FittedModel,
+    X: ArrayLike,
+    *,
+    estimator: str = "exact",
+    kl_weight: float = 1.0,
+    closed_form: bool = True,
+    random_state: int | np.random.Generator | None = None,
+) -> NDArray[np.float64]:
+    """Estimate d objective / d `encoder_weights_`, (d, n_bits), at a fitted model.
+
+    The objective is the mean over the rows of `X` of the description length in nats, with the
+    divergence weighted by `kl_weight`. `closed_form=False` takes the general path that serves any
+    decoder: one extra pass per bit for the differences ("approximate" and "straight-through" need
+    the gradient in h alone, "exact" has no general form).
+    """
+    check_choice(estimator, ESTIMATORS, name="estimator")
+    vectors = model._rows(X).astype(np.float64)
+    decoder, logits = gaussian_decoder(model), encoder_logits(model, vectors)
+    probabilities = sigmoid(logits)
+    rng = np.random.default_rng(random_state)
+    differences = gaussian_differences if closed_form else general_differences
+    change = differences(
+        decoder, vectors, probabilities, estimator=estimator, coding=model.coding, rng=rng
+    )
+    slope = change + kl_weight * (logits - np.asarray(model.prior_logits_, np.float64))
+    return vectors.T @ (probabilities * (1 - probabilities) * slope) / len(vectors)
+
+
+def codes_for(
+    probabilities: Floats, estimator: str, coding: str, rng: np.random.Generator
+) -> Floats:
+    """Return the h (n, n_bits) at which `estimator` looks at the decoder."""
+    kind = probabilities.dtype.type
+    if estimator == "exact":
+        return code_moments(probabilities, coding)[0]
+    if estimator == "straight-through":
+        return code_values(probabilities >= 0.5, coding, kind)
+    return code_values(draw_bits(probabilities, rng), coding, kind)
+
+
+def gaussian_differences(
+    decoder: GaussianDecoder,
+    vectors: Floats,
+    probabilities: Floats,
+    *,
+    estimator: str,
+    coding: str,
+    rng: np.random.Generator,
+) -> Floats:
+    """D (n, n_bits) in closed form."""
+    codes = codes_for(probabilities, estimator, coding, rng)
+    step = code_step(coding)
+    change = -step * decoder.code_gradient(vectors, codes)
+    if estimator in ("distributional", "exact"):
+        above = codes + 1 if coding == "signed" else codes  # h_k - low
+        squares = np.square(decoder.weights).sum(axis=1)
+        change += step * (step - 2 * above) * squares / (2 * decoder.noise_variance)
+    return change
+
+
+def general_differences(
+    decoder: Decoder,
+    vectors: Floats,
+    probabilities: Floats,
+    *,
+    estimator: str,
+    coding: str,
+    rng: np.random.Generator,
+) -> Floats:
+    """D (n, n_bits) for any decoder, by one extra pass per bit where a difference is asked for."""
+    codes = codes_for(probabilities, estimator, coding, rng)
+    if estimator in ("approximate", "straight-through"):
+        return -code_step(coding) * decoder.code_gradient(vectors, codes)
+    if estimator == "exact":
+        raise InvalidInput(
+            "the exact gradient needs a decoder that is quadratic in the code: "
+            "use estimator='distributional', whose mean it is"
+        )
+    return finite_differences(decoder, vectors, codes, coding)
+
+
+def finite_differences(decoder: Decoder, vectors: Floats, codes: Floats, coding: str) -> Floats:
+    """l(h_k = 1) - l(h_k = 0) for every bit (n, n_bits), the others as in `codes`.
+
+    `codes` must hold the two values only: one of the two losses is then the same for all bits, so
+    n_bits + 1 passes do for the definition's 2 n_bits.
+    """
+    low, high = code_values(np.array([0, 1]), coding)
+    here = decoder.log_likelihood(vectors, codes)
+    change = np.empty_like(codes)
+    for k in range(codes.shape[1]):
+        is_high = codes[:, k] == high
+        flipped = codes.copy()
+        flipped[:, k] = np.where(is_high, low, high)
+        there = decoder.log_likelihood(vectors, flipped)
+        change[:, k] = np.where(is_high, there - here, here - there)
+    return change

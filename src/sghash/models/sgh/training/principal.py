@@ -1,0 +1,97 @@
+"""Principal coordinates: the trainer's units where a ranking loss is trained.
+
+A rotation and one factor. Directions that hardly vary are left out, so a step is cheap for wide
+vectors, and one learning rate suits every kind of data: the factor gives the axes that the code
+can hold, the leading `n_bits`, logits of the same spread everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.scaling import Scaling
+from sghash.models.sgh.training.start import leading_axes
+from sghash.validation import Ids, Vectors
+
+#: Axes that are kept, or as many as there are bits if that is more.
+MIN_AXES = 256
+#: Standard deviation of a leading coordinate, and so of a logit at the start.
+SPREAD = 2.0
+#: Up to this width all axes are computed; beyond, the leading ones by subspace iteration.
+MAX_EXACT_WIDTH = 1536
+BLOCK_ROWS = 8192
+
+
+class PrincipalScaling(NamedTuple):
+    """x' = `factor` * x @ `axes` for x in the units of `outer`; axes (d, D)."""
+
+    outer: Scaling
+    axes: Vectors
+    factor: float
+
+    @classmethod
+    def of(
+        cls, sample: Vectors, outer: Scaling, n_bits: int, rng: np.random.Generator
+    ) -> PrincipalScaling:
+        """Learn from a sample (n, d) of raw vectors."""
+        scaled = outer.apply(sample)
+        n_axes = min(scaled.shape[1], max(MIN_AXES, n_bits))
+        if scaled.shape[1] <= MAX_EXACT_WIDTH:
+            axes = _all_axes(scaled)[:, :n_axes]
+        else:
+            axes = leading_axes(scaled, n_axes, rng)
+        inside = scaled @ axes[:, :n_bits]
+        leading = float(inside.var(axis=0, dtype=np.float64).mean()) if inside.size else 0.0
+        factor = SPREAD / np.sqrt(leading) if leading > 0 else 1.0
+        return cls(outer, np.ascontiguousarray(axes, dtype=np.float32), float(factor))
+
+    @property
+    def unit(self) -> float:
+        """Length of one unit in the caller's."""
+        return self.outer.unit / self.factor
+
+    @property
+    def mean(self) -> Vectors:
+        """What `outer` shifts by, in these coordinates (D,)."""
+        return np.asarray(self.outer.shift @ self.axes / self.unit, dtype=np.float32)
+
+    def apply(self, vectors: Vectors) -> Vectors:
+        """Bring raw vectors (n, d) into principal coordinates (n, D)."""
+        turn = self.axes * np.float32(self.factor)
+        room = np.empty((len(vectors), turn.shape[1]), dtype=np.float32)
+        for start in range(0, len(vectors), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            np.matmul(self.outer.apply(vectors[block]), turn, out=room[block])
+        return room
+
+    def gather(self, vectors: NDArray[Any], rows: Ids, out: Vectors) -> None:
+        """Fill `out` (m, D) with the chosen `rows`."""
+        out[...] = self.apply(vectors[rows].astype(np.float32))
+
+    def lift(self, parameters: Parameters) -> Parameters:
+        """Return the encoder and decoder for vectors in the units of `outer`."""
+        back = self.axes.T / np.float32(self.factor)
+        return Parameters(
+            {
+                "encoder_weights": self.axes @ parameters["encoder_weights"] * self.factor,
+                "encoder_bias": parameters["encoder_bias"],
+                "decoder_weights": parameters["decoder_weights"] @ back,
+                "decoder_bias": parameters["decoder_bias"] @ back,
+                "log_noise": parameters["log_noise"] - 2 * np.log(self.factor),
+                "prior_logits": parameters["prior_logits"],
+            }
+        )
+
+
+def _all_axes(sample: Vectors) -> Vectors:
+    """All principal axes (d, d) of a sample (n, d), those of largest variance first."""
+    mean = sample.mean(axis=0, dtype=np.float64)
+    covariance = (sample.T @ sample).astype(np.float64) / len(sample) - np.outer(mean, mean)
+    axes = np.linalg.eigh(covariance)[1][:, ::-1]
+    # Constant columns carry no weight at all, not even rounding: their values may be huge.
+    turned: Vectors = (axes * (np.ptp(sample, axis=0) > 0)[:, None]).astype(np.float32)
+    return turned

@@ -1,0 +1,147 @@
+"""Where training starts, learned from a sample of the vectors in the trainer's units.
+
+"itq" rotates the principal components until their signs fit them (few iterations on a sample),
+"pca" takes them as they are; the decoder that fits their codes best follows by least squares.
+"random" draws everything, "script" as the authors' released script does (also the encoder's bias).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.models.sgh.paper.generative import code_values
+from sghash.models.shared.least_squares import LeastSquares
+from sghash.validation import Vectors
+
+START_ROWS = 10_000
+ITQ_ITERATIONS = 20
+#: Standard deviation of the first logits: bits begin nearly decided, those at the border can move.
+LOGIT_SPREAD = 4.0
+#: Smallest noise variance, as a share of the mean variance of a column.
+NOISE_FLOOR = 1e-6
+
+
+class Start(NamedTuple):
+    """First values of all parameters, in the trainer's units, named as the parameters are."""
+
+    encoder_weights: Vectors
+    encoder_bias: Vectors
+    decoder_weights: Vectors
+    decoder_bias: Vectors
+    log_noise: float
+    prior_logits: Vectors
+
+
+def itq_projection(sample: Vectors, n_bits: int, rng: np.random.Generator) -> Vectors:
+    """Projection (d, n_bits): principal axes, rotated by iterative quantization."""
+    axes = leading_axes(sample, n_bits, rng)
+    components = sample @ axes
+    rotation = _semi_orthogonal(axes.shape[1], n_bits, rng)
+    for _ in range(ITQ_ITERATIONS if axes.shape[1] else 0):
+        signs = code_values(components @ rotation > 0, "signed")
+        left, _, right = np.linalg.svd(components.T @ signs, full_matrices=False)
+        rotation = (left @ right).astype(np.float32)
+    return axes @ rotation
+
+
+def pca_projection(sample: Vectors, n_bits: int, rng: np.random.Generator) -> Vectors:
+    """Projection (d, n_bits) on the principal axes; beyond the rank, random mixtures of them."""
+    axes = leading_axes(sample, n_bits, rng)
+    rank = axes.shape[1]
+    mixtures = axes @ _semi_orthogonal(rank, n_bits - rank, rng)
+    return np.concatenate([axes, mixtures], axis=1).astype(np.float32)
+
+
+#: Starts that are a projection whose signs are the first codes.
+PROJECTIONS: dict[str, Callable[[Vectors, int, np.random.Generator], Vectors]] = {
+    "itq": itq_projection,
+    "pca": pca_projection,
+}
+STARTS = (*PROJECTIONS, "random", "script")
+
+
+def make_start(
+    init: str,
+    sample: Vectors,
+    n_bits: int,
+    *,
+    coding: str,
+    rng: np.random.Generator,
+    logit_spread: float = LOGIT_SPREAD,
+) -> Start:
+    """Return the first parameters for vectors like `sample` (n, d)."""
+    if init not in PROJECTIONS:
+        return random_start(sample, n_bits, rng, random_bias=init == "script")
+    projection = PROJECTIONS[init](sample, n_bits, rng)
+    scores = sample @ projection
+    spread = scores.std(axis=0)
+    spread[spread == 0] = 1
+    codes = code_values(scores > 0, coding)
+    squares = LeastSquares(n_bits, sample.shape[1])
+    squares.add(codes, sample)
+    weights, bias = squares.solve()
+    noise = float(np.square(sample - codes @ weights - bias, dtype=np.float64).mean())
+    return Start(
+        projection * np.float32(logit_spread) / spread,
+        np.zeros(n_bits, dtype=np.float32),
+        weights,
+        bias,
+        float(np.log(max(noise, NOISE_FLOOR))),
+        np.zeros(n_bits, dtype=np.float32),
+    )
+
+
+def random_start(
+    sample: Vectors, n_bits: int, rng: np.random.Generator, *, random_bias: bool = False
+) -> Start:
+    """Everything random, as in the paper's Algorithm 1; the decoder's bias at the mean."""
+    width = sample.shape[1]
+    varies = np.ptp(sample, axis=0) > 0
+    weights = rng.standard_normal((width, n_bits)) / np.sqrt(width) * varies[:, None]
+    variance = float(sample.var(axis=0, dtype=np.float64).mean())
+    bias = rng.standard_normal(n_bits) * random_bias
+    return Start(
+        weights.astype(np.float32),
+        bias.astype(np.float32),
+        (rng.standard_normal((n_bits, width)) / np.sqrt(n_bits)).astype(np.float32),
+        sample.mean(axis=0, dtype=np.float64).astype(np.float32),
+        float(np.log(max(variance, NOISE_FLOOR))),
+        np.zeros(n_bits, dtype=np.float32),
+    )
+
+
+def leading_axes(
+    sample: Vectors, n_axes: int, rng: np.random.Generator, *, n_rounds: int = 6
+) -> Vectors:
+    """Orthonormal axes (d, r) of largest variance, r <= `n_axes`, by subspace iteration.
+
+    Axes along which the sample hardly varies are left out. Cheap for wide vectors, where all
+    eigenvectors of the covariance would cost more than the training.
+    """
+    n, width = sample.shape
+    centred = sample - sample.mean(axis=0)
+    n_columns = min(n, width, n_axes + 8)
+    basis = np.linalg.qr(rng.standard_normal((width, n_columns)).astype(np.float32))[0]
+    for _ in range(n_rounds):
+        basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
+    # Rotate the basis of the subspace to its own principal axes.
+    inside = (centred @ basis).astype(np.float64)
+    variances, turned = np.linalg.eigh(inside.T @ inside / n)
+    order = np.argsort(variances)[::-1][:n_axes]
+    kept = order[variances[order] > 1e-6 * max(variances.max(), 0.0)]
+    axes = (basis @ turned[:, kept]).astype(np.float32)
+    # Constant columns carry no weight at all, not even rounding: their values may be huge.
+    return axes * (np.ptp(sample, axis=0) > 0)[:, None]
+
+
+def _semi_orthogonal(n_rows: int, n_columns: int, rng: np.random.Generator) -> Vectors:
+    """Random (n_rows, n_columns) matrix whose shorter side is orthonormal."""
+    tall, short = max(n_rows, n_columns), min(n_rows, n_columns)
+    if short == 0:
+        return np.zeros((n_rows, n_columns), dtype=np.float32)
+    q: NDArray[np.float64] = np.linalg.qr(rng.standard_normal((tall, short)))[0]
+    return (q if n_rows >= n_columns else q.T).astype(np.float32)

@@ -1,0 +1,1 @@
+"""The same idea with other decoders, with scales, and for integer programs."""

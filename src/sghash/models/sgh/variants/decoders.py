@@ -1,0 +1,209 @@
+"""Other generative models than the linear Gaussian one, for the general path (finite differences).
+
+| decoder     | p(x given h)                                                    | vectors          |
+|-------------|-----------------------------------------------------------------|------------------|
+| "gaussian"  | N(h U + alpha, rho² I): the paper's, here by the general path   | any              |
+| "bernoulli" | each x_j is 1 with chance sigmoid(h U + alpha)_j                | between 0 and 1  |
+| "two-layer" | N(tanh(h A + c) U + alpha, rho² I)                              | any              |
+
+Each is a `Decoder` with a mean, and a `TrainableDecoder` that starts at the linear decoder of
+least squares: "two-layer" with hidden units that copy the bits, "bernoulli" with its log odds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from sghash.models.sgh.paper.encoder import sigmoid, softplus
+from sghash.models.sgh.paper.generative import Decoder, Floats, GaussianDecoder
+from sghash.models.sgh.training.start import NOISE_FLOOR, Start
+from sghash.validation import Vectors
+
+#: tanh of the first weights: hidden units that copy a bit hardly saturate.
+COPIED = float(np.tanh(0.5))
+
+
+class MeanDecoder(Decoder, Protocol):
+    """A decoder that also says which vector a code stands for."""
+
+    def mean(self, codes: Floats) -> Floats:
+        """Mean vectors (n, d) of the codes h."""
+        ...
+
+
+@dataclass(frozen=True)
+class BernoulliDecoder:
+    """Independent 0/1 entries with log odds h @ `weights` + `bias`.
+
+    For entries between 0 and 1 the likelihood is that of drawing each with that chance: a cross
+    entropy, no density.
+    """
+
+    weights: Floats
+    bias: Floats
+
+    def mean(self, codes: Floats) -> Floats:
+        """Chances (n, d) of ones."""
+        return sigmoid(codes @ self.weights + self.bias)
+
+    def log_likelihood(self, vectors: Floats, codes: Floats) -> Floats:
+        """Log p(x | h) of every row, (n,)."""
+        odds = codes @ self.weights + self.bias
+        return (vectors * odds - softplus(odds)).sum(axis=1)
+
+    def code_gradient(self, vectors: Floats, codes: Floats) -> Floats:
+        """Derivative of `log_likelihood` by every entry of h, (n, n_bits)."""
+        return (vectors - self.mean(codes)) @ self.weights.T
+
+
+@dataclass(frozen=True)
+class TwoLayerDecoder:
+    """N(tanh(h @ `hidden_weights` + `hidden_bias`) @ `weights` + `bias`, `noise_variance` I)."""
+
+    hidden_weights: Floats
+    hidden_bias: Floats
+    weights: Floats
+    bias: Floats
+    noise_variance: float
+
+    def hidden(self, codes: Floats) -> Floats:
+        """Hidden units (n, n_hidden) of the codes h."""
+        return np.tanh(codes @ self.hidden_weights + self.hidden_bias)
+
+    def mean(self, codes: Floats) -> Floats:
+        """Mean vectors (n, d) of the codes h."""
+        return self.hidden(codes) @ self.weights + self.bias
+
+    def log_likelihood(self, vectors: Floats, codes: Floats) -> Floats:
+        """Log p(x | h) of every row, (n,)."""
+        squares = np.square(vectors - self.mean(codes)).sum(axis=1)
+        constant = 0.5 * vectors.shape[1] * np.log(2 * np.pi * self.noise_variance)
+        return -squares / (2 * self.noise_variance) - constant
+
+    def code_gradient(self, vectors: Floats, codes: Floats) -> Floats:
+        """Derivative of `log_likelihood` by every entry of h, (n, n_bits)."""
+        hidden = self.hidden(codes)
+        by_hidden = (vectors - hidden @ self.weights - self.bias) @ self.weights.T
+        by_hidden = by_hidden * (1 - hidden**2) / self.noise_variance
+        return by_hidden @ self.hidden_weights.T
+
+
+class TrainableGaussian:
+    """The linear Gaussian decoder's parameters, in the trainer's units."""
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+
+    def start_parameters(self, sample: Vectors, n_bits: int) -> Mapping[str, Floats]:
+        """The least-squares decoder of the first codes."""
+        return {
+            "decoder_weights": self.start.decoder_weights,
+            "decoder_bias": self.start.decoder_bias,
+            "log_noise": np.asarray(self.start.log_noise),
+        }
+
+    def at(self, parameters: Mapping[str, Vectors]) -> GaussianDecoder:
+        """Return the decoder that these parameters describe."""
+        return GaussianDecoder(
+            parameters["decoder_weights"], parameters["decoder_bias"], _noise(parameters)
+        )
+
+    def parameter_gradients(
+        self, parameters: Mapping[str, Vectors], vectors: Vectors, codes: Floats
+    ) -> Mapping[str, Floats]:
+        """Gradients of the mean of -log p(x | h), by every name."""
+        residual = self.at(parameters).mean(codes) - vectors
+        return _gaussian_gradients(residual, codes, _noise(parameters))
+
+
+class TrainableBernoulli:
+    """The Bernoulli decoder's parameters; vectors as they are, between 0 and 1."""
+
+    def __init__(self, start: Start) -> None:
+        self.start = start
+
+    def start_parameters(self, sample: Vectors, n_bits: int) -> Mapping[str, Floats]:
+        """Log odds that are linear in the first codes: the tangent at the mean of each column."""
+        means = sample.mean(axis=0, dtype=np.float64)
+        chances = np.clip(means, 0.01, 0.99)
+        slopes = 1 / (chances * (1 - chances)).clip(min=0.05)
+        # Codes 0/1 are half a bit above their origin on average, which the bias has to make up for.
+        away = self.start.decoder_bias - means
+        return {
+            "decoder_weights": self.start.decoder_weights * slopes,
+            "decoder_bias": np.log(chances / (1 - chances)) + away * slopes,
+        }
+
+    def at(self, parameters: Mapping[str, Vectors]) -> BernoulliDecoder:
+        """Return the decoder that these parameters describe."""
+        return BernoulliDecoder(parameters["decoder_weights"], parameters["decoder_bias"])
+
+    def parameter_gradients(
+        self, parameters: Mapping[str, Vectors], vectors: Vectors, codes: Floats
+    ) -> Mapping[str, Floats]:
+        """Gradients of the mean of -log p(x | h), by every name."""
+        residual = (self.at(parameters).mean(codes) - vectors) / len(vectors)
+        return {"decoder_weights": codes.T @ residual, "decoder_bias": residual.sum(axis=0)}
+
+
+class TrainableTwoLayer:
+    """The two-layer decoder's parameters, in the trainer's units; at least n_bits hidden units."""
+
+    def __init__(self, start: Start, n_hidden: int, rng: np.random.Generator) -> None:
+        self.start, self.n_hidden, self.rng = start, n_hidden, rng
+
+    def start_parameters(self, sample: Vectors, n_bits: int) -> Mapping[str, Floats]:
+        """Hidden units that copy a bit and decode it linearly; the rest mix bits, at weight 0."""
+        width = self.start.decoder_bias.size
+        n_hidden = max(self.n_hidden, n_bits)
+        mixing = self.rng.standard_normal((n_bits, n_hidden)) / np.sqrt(n_bits)
+        mixing[:, :n_bits] = 0.5 * np.eye(n_bits)
+        weights = np.zeros((n_hidden, width))
+        weights[:n_bits] = self.start.decoder_weights / COPIED
+        return {
+            "hidden_weights": mixing,
+            "hidden_bias": np.zeros(n_hidden),
+            "decoder_weights": weights,
+            "decoder_bias": self.start.decoder_bias,
+            "log_noise": np.asarray(self.start.log_noise),
+        }
+
+    def at(self, parameters: Mapping[str, Vectors]) -> TwoLayerDecoder:
+        """Return the decoder that these parameters describe."""
+        return TwoLayerDecoder(
+            parameters["hidden_weights"], parameters["hidden_bias"],
+            parameters["decoder_weights"], parameters["decoder_bias"], _noise(parameters),
+        )  # fmt: skip
+
+    def parameter_gradients(
+        self, parameters: Mapping[str, Vectors], vectors: Vectors, codes: Floats
+    ) -> Mapping[str, Floats]:
+        """Gradients of the mean of -log p(x | h), by every name."""
+        decoder, noise = self.at(parameters), _noise(parameters)
+        hidden = decoder.hidden(codes)
+        residual = hidden @ decoder.weights + decoder.bias - vectors
+        by_hidden = residual @ decoder.weights.T * (1 - hidden**2) / (len(vectors) * noise)
+        return {
+            "hidden_weights": codes.T @ by_hidden,
+            "hidden_bias": by_hidden.sum(axis=0),
+            **_gaussian_gradients(residual, hidden, noise),
+        }
+
+
+def _noise(parameters: Mapping[str, Vectors]) -> float:
+    return max(float(np.exp(parameters["log_noise"])), NOISE_FLOOR)
+
+
+def _gaussian_gradients(residual: Floats, inputs: Floats, noise: float) -> dict[str, Floats]:
+    """Of a Gaussian whose mean is inputs @ weights + bias."""
+    n, width = residual.shape
+    squares = float(np.square(residual, dtype=np.float64).sum()) / n
+    return {
+        "decoder_weights": inputs.T @ residual / (n * noise),
+        "decoder_bias": residual.sum(axis=0) / (n * noise),
+        "log_noise": np.asarray(0.5 * (width - squares / noise)),
+    }

@@ -1,0 +1,96 @@
+"""Principal axes and random rotations, from which several models start."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from sghash.models.shared.blockwise import one_thread_each, sum_over_blocks
+from sghash.validation import Vectors
+
+_FLOAT32_EPS = float(np.finfo(np.float32).eps)
+_FLOAT64_EPS = float(np.finfo(np.float64).eps)
+
+
+class PrincipalAxes(NamedTuple):
+    """`mean` (d,), orthonormal `axes` (d, r) as columns, `variances` (r,) from large to small."""
+
+    mean: Vectors
+    axes: Vectors
+    variances: NDArray[np.float64]
+
+
+def principal_axes(vectors: Vectors, n_axes: int) -> PrincipalAxes:
+    """Find the r <= `n_axes` directions of largest variance of vectors (n, d).
+
+    Directions whose variance cannot be told from rounding in float32 are left out, so r is at
+    most the numerical rank of the data, and 0 if all vectors are equal: a sign taken along such a
+    direction would be noise. Signs are fixed (largest entry positive), so results repeat.
+    """
+    n, width = vectors.shape
+    mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+    if n > width:
+        with one_thread_each():
+            values, axes = np.linalg.eigh(covariance(vectors, mean))
+        variances, axes = values[::-1], axes[:, ::-1]
+    else:
+        # Fewer rows than columns: the singular vectors of the rows are far cheaper.
+        centred = (vectors - mean).astype(np.float64)
+        with one_thread_each():
+            _, singular, transposed = np.linalg.svd(centred, full_matrices=False)
+        variances, axes = singular**2 / n, transposed.T
+    size = float(variances.clip(min=0).sum()) + float(np.square(mean, dtype=np.float64).sum())
+    noise = size * max(16 * _FLOAT32_EPS**2, width * _FLOAT64_EPS)
+    rank = min(n_axes, int(np.count_nonzero(variances > noise)))
+    axes, variances = axes[:, :rank], variances[:rank]
+    if rank:
+        largest = np.abs(axes).argmax(axis=0)
+        axes = axes * np.where(axes[largest, np.arange(rank)] < 0, -1.0, 1.0)
+    return PrincipalAxes(mean, np.ascontiguousarray(axes, dtype=np.float32), variances.copy())
+
+
+def covariance(vectors: Vectors, mean: Vectors) -> NDArray[np.float64]:
+    """Covariance (d, d) of vectors (n, d) around `mean`, in double precision."""
+
+    def of_block(block: Vectors) -> tuple[NDArray[np.float64]]:
+        centred = (block - mean).astype(np.float64)
+        return (centred.T @ centred,)
+
+    return sum_over_blocks(of_block, vectors)[0] / len(vectors)
+
+
+def semi_orthogonal(n_rows: int, n_columns: int, rng: RandomState) -> NDArray[np.float64]:
+    """Draw a random (n_rows, n_columns) matrix whose shorter side is orthonormal, uniformly.
+
+    Square: a random rotation or reflection. Wider than high: R @ R.T is the identity, so that
+    x @ R keeps all distances while it spreads x over more columns.
+    """
+    tall, short = max(n_rows, n_columns), min(n_rows, n_columns)
+    if short == 0:
+        return np.zeros((n_rows, n_columns))
+    q, r = np.linalg.qr(rng.standard_normal((tall, short)))
+    # Without this the decomposition's sign convention would favour some rotations.
+    q = q * np.where(np.diag(r) < 0, -1.0, 1.0)
+    return q if n_rows >= n_columns else q.T
+
+
+def balanced_parts(variances: NDArray[np.float64], widths: list[int]) -> list[NDArray[np.intp]]:
+    """Share axes out to parts of given widths so that their products of variances are balanced.
+
+    Eigenvalue allocation (Ge, He, Ke and Sun, CVPR 2013): the largest variance left goes to the
+    part with the smallest product so far that is not full.
+    """
+    logs = np.log(variances)
+    logs = logs - logs.min() + 1
+    chosen: list[list[int]] = [[] for _ in widths]
+    totals = np.where(np.asarray(widths) > 0, 0.0, np.inf)
+    for axis, value in enumerate(logs):
+        part = int(totals.argmin())
+        chosen[part].append(axis)
+        totals[part] += value
+        if len(chosen[part]) == widths[part]:
+            totals[part] = np.inf
+    return [np.asarray(part, dtype=np.intp) for part in chosen]
