@@ -89,7 +89,7 @@ def measure(options: argparse.Namespace) -> None:
             sghash.load_dataset(name), depths=DEPTHS, threads=options.threads, cache=truth_folder()
         )
         label = f"{name} ({number + 1} of {len(options.datasets)} data sets)"
-        run_all(runs, bench, rows=options.rows, progress=Reporter(label))
+        run_all(runs, bench, rows=options.rows, callback=Reporter(label))
     print(f"measured in {time.perf_counter() - start:.0f} s", file=sys.stderr)
 
 

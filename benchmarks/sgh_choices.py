@@ -92,7 +92,7 @@ def measure(cell: str, models: list[str], options: argparse.Namespace) -> None:
         wanted_recall=1.0,
         seeds=range(options.seeds),
         rows=options.rows,
-        progress=lambda step: print(f"{cell}: next {step.following}", file=sys.stderr),
+        callback=lambda step: print(f"{cell}: next {step.following}", file=sys.stderr),
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from sghash import SGH
 from sghash.models.sgh.training import fitting
 from sghash.models.sgh.training.batches import make_batches
-from sghash.models.shared.blockwise import one_thread_each
+from sghash.models.shared.blockwise import single_threaded_blas
 
 TARGET = 2.5
 BATCH = 500
@@ -66,7 +66,7 @@ def main() -> None:
     rounds = parser.parse_args().rounds
     rng = np.random.default_rng(1)
     vectors = rng.integers(0, 256, (200_000, 128), dtype=np.uint8)
-    with one_thread_each():
+    with single_threaded_blas():
         print(f"d = 128, 64 bits, batch {BATCH}; microseconds per step, medians")
         for gradient in ("approximate", "distributional", "exact", "straight-through"):
             step, products = step_of(vectors, 64, gradient), products_of(128, 64)

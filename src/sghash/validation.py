@@ -17,6 +17,8 @@ Codes: TypeAlias = NDArray[np.uint8]
 Vectors: TypeAlias = NDArray[np.float32]
 Ids: TypeAlias = NDArray[np.int64]
 
+#: By what vectors are near: squared distance, minus the inner product, 1 - cosine.
+METRICS = ("l2", "ip", "cosine")
 MAX_BITS = 4096
 # One below the largest int64, so that the id after the last one is a number as well.
 MAX_ID = 2**63 - 2

@@ -29,7 +29,7 @@ class Recorded:
 def test_a_large_read_becomes_small_ones_and_progress_is_told():
     source, told = Recorded(), []
     mapped = MappedRows(source, lambda block: (block[:, :1] % 251).astype(np.uint8), 1, np.uint8)
-    mapped.progress = lambda *state: told.append(state)
+    mapped.callback = lambda *state: told.append(state)
     made = mapped.read(10, 100_000)
     np.testing.assert_array_equal(made[:, 0], np.arange(10, 100_000) % 251)
     assert max(stop - start for start, stop in source.reads) == 1024  # 16 MiB of 4,096 numbers

@@ -72,11 +72,11 @@ def test_blocks_are_durable_one_by_one(tmp_path, model, vectors):
 
     source = Source(vectors)
     with Collection.create(tmp_path / "c", model) as collection:
-        collection.add(source, progress=progress)
+        collection.add(source, callback=progress)
         assert max(stop - start for start, stop in source.asked) == ROWS
         assert seen == [(n, 300, n) for n in (70, 140, 210, 280, 300)]
         seen.clear()
-        collection.add(vectors[:5], progress=progress)
+        collection.add(vectors[:5], callback=progress)
         assert seen == [(5, 5, 305)]
 
 
@@ -96,7 +96,7 @@ def test_a_memory_map_is_read_in_blocks(tmp_path, model, vectors):
     mapped = np.load(tmp_path / "v.npy", mmap_mode="r")
     steps = []
     with Collection.create(tmp_path / "c", model) as collection:
-        collection.add(mapped, progress=lambda done, total: steps.append(done))
+        collection.add(mapped, callback=lambda done, total: steps.append(done))
         np.testing.assert_array_equal(collection.get(np.arange(300)).codes, model.encode(vectors))
         assert collection.add(mapped[0]).tolist() == [300]
     assert steps == [70, 140, 210, 280, 300]

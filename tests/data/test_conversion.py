@@ -24,7 +24,7 @@ def test_written_vectors_come_back(
     monkeypatch.setattr("sghash.data.sources.BLOCK_BYTES", 1000)  # many blocks
     array = rng.integers(0, 100, (333, 9)).astype(TYPES[ending])
     seen: list[tuple[int, int]] = []
-    written = convert(array, tmp_path / f"v{ending}", progress=lambda *step: seen.append(step))
+    written = convert(array, tmp_path / f"v{ending}", callback=lambda *step: seen.append(step))
     assert np.array_equal(np.asarray(written), array) and written.dtype == array.dtype
     assert seen[-1] == (333, 333) and len(seen) > 2
     assert [path.name for path in tmp_path.iterdir()] == [f"v{ending}"]

@@ -25,7 +25,7 @@ def known(server: Any, **changes: object) -> RemoteFile:
 def test_a_file_is_fetched_and_verified(server: Any, tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
     target = tmp_path / "deep" / "file.bin"
-    download(known(server), target, progress=lambda *step: seen.append(step))
+    download(known(server), target, callback=lambda *step: seen.append(step))
     assert target.read_bytes() == CONTENT
     assert seen[-1] == (len(CONTENT), len(CONTENT))
     assert [path.name for path in target.parent.iterdir()] == ["file.bin"]
@@ -42,7 +42,7 @@ def test_a_dropped_connection_is_continued(server: Any, tmp_path: Path) -> None:
 def test_a_later_call_continues_an_earlier_one(server: Any, tmp_path: Path) -> None:
     server.drop_after = 100_000
     with pytest.raises(MissingData, match="500"):
-        download(known(server), tmp_path / "file.bin", progress=_fail_later(server))
+        download(known(server), tmp_path / "file.bin", callback=_fail_later(server))
     assert (tmp_path / "file.bin.part").read_bytes() == CONTENT[:100_000]
     server.drop_after, server.failures = None, []
     server.asked.clear()
@@ -58,7 +58,7 @@ def test_a_file_that_changed_meanwhile_is_fetched_anew(server: Any, tmp_path: Pa
     server.etag = '"old"'
     with pytest.raises(MissingData):
         # Half of the old file arrives, then the server fails for good.
-        download(known(server, sha256=None), tmp_path / "file.bin", progress=_fail_later(server))
+        download(known(server, sha256=None), tmp_path / "file.bin", callback=_fail_later(server))
     assert (tmp_path / "file.bin.part").read_bytes()[:10] == b"x" * 10
     server.content, server.etag, server.drop_after = old, '"new"', None
     server.failures = []

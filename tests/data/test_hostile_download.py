@@ -40,7 +40,7 @@ def begun(server: Any, target: Path, n_bytes: int = 100_000) -> None:
 
     server.drop_after = n_bytes
     with pytest.raises(MissingData, match="500"):
-        download(unknown(server), target, progress=fail)
+        download(unknown(server), target, callback=fail)
     server.drop_after, server.failures = None, []
     server.asked.clear()
     server.conditions.clear()
@@ -100,11 +100,11 @@ def test_a_body_without_end_is_cut_off(server: Any, tmp_path: Path, tells_length
     seen: list[int] = []
     file, target = unknown(server), tmp_path / "file.bin"
     if tells_length:
-        download(file, target, progress=lambda done, total: seen.append(done))
+        download(file, target, callback=lambda done, total: seen.append(done))
         assert target.read_bytes() == CONTENT
     else:
         with pytest.raises(BadFile, match="sends more than 300000 bytes"):
-            download(file, target, progress=lambda done, total: seen.append(done))
+            download(file, target, callback=lambda done, total: seen.append(done))
         assert not list(tmp_path.iterdir())
     assert max(seen, default=0) <= len(CONTENT)
 
@@ -141,7 +141,7 @@ def test_a_host_that_changes_its_mind_is_given_up(server: Any, tmp_path: Path) -
 
     server.drop_after = 50_000
     with pytest.raises(MissingData, match="ended early"):
-        download(unknown(server), tmp_path / "file.bin", progress=other)
+        download(unknown(server), tmp_path / "file.bin", callback=other)
 
 
 @pytest.mark.parametrize("address", ["ftp://127.0.0.1/file", "file:///etc/passwd"])

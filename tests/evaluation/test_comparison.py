@@ -42,7 +42,7 @@ def test_a_table_for_any_vectors(vectors: np.ndarray, tmp_path: Path) -> None:
 
 def test_progress_tells_why_more_lengths_are_tried(vectors: np.ndarray) -> None:
     told: list = []
-    evaluate(vectors, wanted_recall=0.3, models=("LSH",), n_bits=(32,), progress=told.append)
+    evaluate(vectors, wanted_recall=0.3, models=("LSH",), n_bits=(32,), callback=told.append)
     assert [news.following for news in told[:2]] == ["LSH 32 bits, seed 0", ""]
     assert told[2].following == "LSH 16 bits, seed 0, to find the shortest"
 
@@ -92,7 +92,7 @@ def test_rows_are_kept_and_not_measured_again(vectors: np.ndarray, tmp_path: Pat
         rows=path,
         seeds=(0, 1),
         wanted_recall=0.5,
-        progress=lambda step: seen.append(step.total),
+        callback=lambda step: seen.append(step.total),
         **SMALL,
     )
     assert set(seen) == {0} and len(read_rows(path)) == n_rows

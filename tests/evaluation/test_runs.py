@@ -105,7 +105,7 @@ def test_an_interrupted_call_is_resumed(
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        run_all(RUNS, bench, rows=path, progress=stop)
+        run_all(RUNS, bench, rows=path, callback=stop)
     assert len(read_rows(path)) == 2
     # The power failed in the middle of writing a third row.
     with open(path, "ab") as stream:
@@ -139,7 +139,7 @@ def test_progress_tells_the_time_left(bench: Bench, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(runs_module.time, "perf_counter", lambda: float(next(now)))
     monkeypatch.setattr(runs_module, "run_once", lambda run, bench: {"key": "x"})
     seen: list[RunProgress] = []
-    run_all(RUNS, bench, progress=seen.append)
+    run_all(RUNS, bench, callback=seen.append)
     assert [step.done for step in seen] == [0, 1, 2, 3, 4]
     assert all(step.total == 4 for step in seen)
     assert seen[0].following == "LSH 8 bits, seed 0" and seen[0].seconds_left is None

@@ -27,7 +27,7 @@ def _progress(op):
         if len(calls) >= op["balk"]:
             raise Balk
 
-    return {"progress": progress}
+    return {"callback": progress}
 
 
 def change(collection, op):

@@ -61,7 +61,7 @@ def load_named(name: str) -> Any:
     from sghash.cli.progress import byte_bar
 
     with byte_bar(f"fetching {name}") as bar:
-        return sghash.load_dataset(name, progress=bar)
+        return sghash.load_dataset(name, callback=bar)
 
 
 def open_rows(

@@ -15,7 +15,7 @@ from sghash.data.sources import block_rows
 class MappedRows:
     """`function` of each block of `source`, rows (n, `width`) of `dtype`.
 
-    A block is small on both sides, since codes are far smaller than their vectors; `progress`
+    A block is small on both sides, since codes are far smaller than their vectors; `callback`
     receives (rows done, rows in all) after each.
     """
 
@@ -29,7 +29,7 @@ class MappedRows:
         self._source, self._function = source, function
         self.shape = (source.shape[0], width)
         self.dtype = np.dtype(dtype)
-        self.progress: Callable[[int, int], None] | None = None
+        self.callback: Callable[[int, int], None] | None = None
 
     def read(self, start: int, stop: int) -> NDArray[Any]:
         """What the function makes of rows `start` to `stop` - 1."""
@@ -37,6 +37,6 @@ class MappedRows:
         n_rows = min(block_rows(self._source), block_rows(self))
         for first, block in blocks_of(self._source, n_rows, start=start, stop=stop):
             made[first - start : first - start + len(block)] = self._function(block)
-            if self.progress is not None:
-                self.progress(first + len(block), self.shape[0])
+            if self.callback is not None:
+                self.callback(first + len(block), self.shape[0])
         return made

@@ -111,10 +111,10 @@ def add_all(path: Path, incoming: Incoming, *, upsert: bool, start: int) -> int:
         with collection, row_bar("adding") as bar:
             if upsert:
                 collection.upsert(
-                    incoming.rows, incoming.ids or [], incoming.columns, progress=told
+                    incoming.rows, incoming.ids or [], incoming.columns, callback=told
                 )
             else:
-                collection.add(incoming.rows, incoming.ids, incoming.columns, progress=told)
+                collection.add(incoming.rows, incoming.ids, incoming.columns, callback=told)
             return len(collection)
     except BaseException:
         # The disk knows better than a count that may have been cut off.

@@ -176,11 +176,11 @@ def write_rows(
         told: RowProgress | None = bar
         if isinstance(rows, MappedRows):
             # It computes in smaller blocks than it is written in.
-            rows.progress, told = bar, None
+            rows.callback, told = bar, None
         if target != STDIO:
-            made = sghash.convert(rows, target, dtype=dtype, overwrite=overwrite, progress=told)
+            made = sghash.convert(rows, target, dtype=dtype, overwrite=overwrite, callback=told)
             return Written(shape, made.dtype)
-        stored = write_npy(rows, sys.stdout.buffer, dtype=dtype, progress=told)
+        stored = write_npy(rows, sys.stdout.buffer, dtype=dtype, callback=told)
     sys.stdout.buffer.flush()
     return Written(shape, stored)
 

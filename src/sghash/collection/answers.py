@@ -89,7 +89,7 @@ def rows_within(
 
 
 def joined_within(
-    moment: Moment, radius: int, *, threads: int | None, progress: Progress | None
+    moment: Moment, radius: int, *, threads: int | None, callback: Progress | None
 ) -> NDArray[np.int64]:
     """All pairs of rows whose codes differ in at most `radius` bits."""
     state = moment.state
@@ -98,7 +98,7 @@ def joined_within(
         check_radius(radius),
         n_bits=state.manifest.n_bits,
         threads=check_threads(threads),
-        progress=progress,
+        callback=callback,
     )
 
 

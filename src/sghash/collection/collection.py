@@ -186,17 +186,17 @@ class Collection:
         ids: ArrayLike | Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         *,
-        progress: Progress | None = None,
+        callback: Progress | None = None,
     ) -> Ids:
         """Encode and add vectors (n, d); they are on the disk when this returns their ids.
 
         `ids` are whole numbers, or strings (keys) that get a new number each; without them rows
         get the next numbers never used before. `metadata` maps column names to n values each.
         Of an array all vectors are added, or none. A source or a memory map is read in blocks,
-        each durable when `progress` receives (rows done, rows in all); if one fails, a note of
+        each durable when `callback` receives (rows done, rows in all); if one fails, a note of
         the error tells how many vectors the blocks before it have added.
         """
-        return self._append_vectors(vectors, ids, metadata, replacing=False, progress=progress)
+        return self._append_vectors(vectors, ids, metadata, replacing=False, callback=callback)
 
     def add_codes(
         self,
@@ -221,13 +221,13 @@ class Collection:
         ids: ArrayLike | Sequence[str],
         metadata: Mapping[str, Any] | None = None,
         *,
-        progress: Progress | None = None,
+        callback: Progress | None = None,
     ) -> Ids:
         """Like `add`, but a row that is there already is replaced, with its metadata.
 
         A string key keeps the number it had.
         """
-        return self._append_vectors(vectors, ids, metadata, replacing=True, progress=progress)
+        return self._append_vectors(vectors, ids, metadata, replacing=True, callback=callback)
 
     def delete(self, ids: ArrayLike | Sequence[str]) -> None:
         """Delete rows by id or key, durably; all other ids stay as they are."""
@@ -292,16 +292,16 @@ class Collection:
         state, holder = self._moment
         return read_records(state, ids_of(ids, state), holder.model)
 
-    def compact(self, *, progress: Progress | None = None) -> None:
+    def compact(self, *, callback: Progress | None = None) -> None:
         """Bring all rows into one segment and drop what was deleted.
 
-        `progress` receives (rows done, rows in all).
+        `callback` receives (rows done, rows in all).
         """
         with self._guard:
             writer = self._writable()
-            self._change(lambda: writer.compact(progress=progress))
+            self._change(lambda: writer.compact(callback=callback))
 
-    def reencode(self, new_model: Any, *, progress: Progress | None = None) -> None:
+    def reencode(self, new_model: Any, *, callback: Progress | None = None) -> None:
         """Replace the model, and all codes by those it makes of the kept vectors."""
 
         def encode(block: NDArray[Any]) -> Codes:
@@ -312,35 +312,35 @@ class Collection:
             writer = self._writable()
             self.model  # noqa: B018 - searches that go on with the old codes need it in memory
             changes = place_new_model(self._folder, writer.ready().manifest, new_model)
-            self._change(lambda: writer.reencode(changes, encode, progress=progress), new_model)
+            self._change(lambda: writer.reencode(changes, encode, callback=callback), new_model)
 
     def backup(
-        self, path: str | os.PathLike[str], *, progress: Progress | None = None
+        self, path: str | os.PathLike[str], *, callback: Progress | None = None
     ) -> verification.Summary:
         """Copy the collection as it is at this moment to another folder, and verify the copy.
 
         Adding, deleting and searching may go on meanwhile, here and in other processes. A call
         that was interrupted is repeated with the same `path`, and goes on where it was; so is one
-        that shall bring an earlier copy up to date. A copy opens like any collection. `progress`
+        that shall bring an earlier copy up to date. A copy opens like any collection. `callback`
         receives (rows done, rows in all).
         """
-        return back_up(self._folder, self._moment, resolved(path), progress=progress)
+        return back_up(self._folder, self._moment, resolved(path), callback=callback)
 
     def similarity_join(
-        self, radius: int, *, threads: int | None = None, progress: Progress | None = None
+        self, radius: int, *, threads: int | None = None, callback: Progress | None = None
     ) -> NDArray[np.int64]:
         """Return all pairs of rows whose codes differ in at most `radius` bits.
 
         One row per pair, (n_pairs, 3) int64: the smaller id, the larger id, the distance; by ids.
         """
-        return answers.joined_within(self._moment, radius, threads=threads, progress=progress)
+        return answers.joined_within(self._moment, radius, threads=threads, callback=callback)
 
-    def verify(self, *, progress: Progress | None = None) -> verification.Summary:
+    def verify(self, *, callback: Progress | None = None) -> verification.Summary:
         """Read every byte and raise `BadFile` at the first that is wrong, else tell what is there.
 
-        `progress` receives (files done, files in all).
+        `callback` receives (files done, files in all).
         """
-        return verification.verify(self._folder, progress=progress)
+        return verification.verify(self._folder, callback=callback)
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes: rows, deleted rows, segments, bytes on disk and per row."""
@@ -367,7 +367,7 @@ class Collection:
             self._see(state, new_model if fits else None)
 
     def _append_vectors(
-        self, vectors: Any, ids: Any, metadata: Any, *, replacing: bool, progress: Progress | None
+        self, vectors: Any, ids: Any, metadata: Any, *, replacing: bool, callback: Progress | None
     ) -> Ids:
         def append(array: Vectors, own: Any, columns: Mapping[str, Column]) -> Ids:
             state, holder = self._moment
@@ -378,7 +378,7 @@ class Collection:
         self._writable()
         return append_vectors(
             append, self._moment.state, vectors, ids, metadata, replacing=replacing,
-            progress=progress,
+            callback=callback,
         )  # fmt: skip
 
     def _append(

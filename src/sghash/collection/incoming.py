@@ -33,7 +33,7 @@ def append_vectors(
     metadata: Mapping[str, Any] | None,
     *,
     replacing: bool,
-    progress: Progress | None,
+    callback: Progress | None,
 ) -> Ids:
     """Call `append` for an array at once, for what lies in a file block by block.
 
@@ -42,8 +42,8 @@ def append_vectors(
     if not _lies_in_a_file(vectors):
         array = check_vectors(vectors, width=state.manifest.width)
         numbers = append(array, ids, columns_of(metadata, len(array)))
-        if progress is not None:
-            progress(len(array), len(array))
+        if callback is not None:
+            callback(len(array), len(array))
         return numbers
     n, width = vectors.shape
     columns = columns_of(metadata, n)
@@ -59,8 +59,8 @@ def append_vectors(
             some = {name: column.take(rows) for name, column in columns.items()}
             found.append(append(array, own, some))
             done = first + len(array)
-            if progress is not None:
-                progress(done, n)
+            if callback is not None:
+                callback(done, n)
     except BaseException as error:
         error.add_note(f"the first {done} of {n} vectors are in the collection, the others are not")
         raise

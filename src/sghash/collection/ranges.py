@@ -50,7 +50,7 @@ def pairs_within(
     *,
     n_bits: int,
     threads: int,
-    progress: Progress | None = None,
+    callback: Progress | None = None,
 ) -> NDArray[np.int64]:
     """All pairs of living rows within a radius: (smaller id, larger id, distance), by ids."""
     found = []
@@ -70,7 +70,7 @@ def pairs_within(
             pairs = np.stack([np.minimum(own, near.ids), np.maximum(own, near.ids)])
             found.append(np.vstack([pairs, near.distances])[:, own != near.ids])
             done += stop - start
-            if progress is not None:
-                progress(done, total)
+            if callback is not None:
+                callback(done, total)
     joined = np.concatenate([np.empty((3, 0), dtype=np.int64), *found], axis=1)
     return np.unique(joined.T, axis=0)

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sghash.collection.storage.manifest import KEPT, METRICS, Manifest, read_manifest
+from sghash.collection.storage.manifest import KEPT, Manifest, read_manifest
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import sha256_of, storage_errors
-from sghash.validation import Codes, Vectors, check_choice
+from sghash.validation import METRICS, Codes, Vectors, check_choice
 
 FILES = ("config.json", "model.safetensors")
 

@@ -47,7 +47,7 @@ def convert(
     stop: int | None = None,
     dtype: DTypeLike | None = None,
     overwrite: bool = False,
-    progress: RowProgress | None = None,
+    callback: RowProgress | None = None,
 ) -> RowSource:
     """Write vectors (a file, a source or an array) to `target` and return it opened.
 
@@ -67,7 +67,7 @@ def convert(
         Type of the written numbers; None keeps the type of the source.
     overwrite : bool
         Replace a file that is there already.
-    progress : callable(done, total) or None
+    callback : callable(done, total) or None
         Told how many rows are written.
     """
     path = Path(target)
@@ -81,7 +81,7 @@ def convert(
         raise InvalidInput(f"there is nothing to write: the source has shape {shape}")
 
     def write(stream: BinaryIO) -> None:
-        module.write(stream, _cast_blocks(vectors, stored, progress), shape, stored)
+        module.write(stream, _cast_blocks(vectors, stored, callback), shape, stored)
 
     write_atomically(path, write)
     return open_vectors(path)
@@ -92,16 +92,16 @@ def write_npy(
     stream: BinaryIO,
     *,
     dtype: DTypeLike | None = None,
-    progress: RowProgress | None = None,
+    callback: RowProgress | None = None,
 ) -> np.dtype[Any]:
     """Write vectors (n, d) to a stream that cannot go back, such as a pipe, in the form of `.npy`.
 
-    `dtype` and `progress` are those of `convert`; returns the type that was written.
+    `dtype` and `callback` are those of `convert`; returns the type that was written.
     """
     module, fixed = _writer(Path("stream.npy"))
     stored = _target_dtype(Path("stream.npy"), source.dtype, fixed, dtype)
     shape = (int(source.shape[0]), int(source.shape[1]))
-    module.write(stream, _cast_blocks(source, stored, progress), shape, stored)
+    module.write(stream, _cast_blocks(source, stored, callback), shape, stored)
     return stored
 
 
@@ -162,13 +162,13 @@ def _target_dtype(
 
 
 def _cast_blocks(
-    vectors: VectorSource | NDArray[Any], stored: np.dtype[Any], progress: RowProgress | None
+    vectors: VectorSource | NDArray[Any], stored: np.dtype[Any], callback: RowProgress | None
 ) -> Iterator[NDArray[Any]]:
     total = vectors.shape[0]
     for first, block in blocks_of(vectors, block_rows(vectors)):
         yield _cast(block, stored, first)
-        if progress is not None:
-            progress(first + len(block), total)
+        if callback is not None:
+            callback(first + len(block), total)
 
 
 def _cast(block: NDArray[Any], stored: np.dtype[Any], first: int) -> NDArray[Any]:

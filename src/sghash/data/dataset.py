@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from sghash.data.sources import ArraySource, RowSource, content_hash
 from sghash.errors import BadFile, InvalidInput
-
-METRICS = ("l2", "ip", "cosine")
+from sghash.validation import METRICS
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -46,10 +46,10 @@ class _Job(NamedTuple):
     file: RemoteFile
     part: Path
     stream: BinaryIO
-    progress: ByteProgress | None
+    callback: ByteProgress | None
 
 
-def download(file: RemoteFile, target: Path, *, progress: ByteProgress | None = None) -> Path:
+def download(file: RemoteFile, target: Path, *, callback: ByteProgress | None = None) -> Path:
     """Fetch `file` to `target`; what an earlier attempt left in `target`.part is continued.
 
     It is continued only if the host confirms that its file is still the same.
@@ -61,7 +61,7 @@ def download(file: RemoteFile, target: Path, *, progress: ByteProgress | None = 
         target.parent.mkdir(parents=True, exist_ok=True)
     try:
         with opened_part(part) as stream:
-            _fetch(_Job(file, part, stream, progress))
+            _fetch(_Job(file, part, stream, callback))
             with storage_errors(target):
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -126,7 +126,7 @@ def _fetch(job: _Job) -> None:
             raise
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-        # Only more than ever before is progress: a host that changes its file has no end.
+        # Only more than ever before is callback: a host that changes its file has no end.
         if (have := stream.seek(0, os.SEEK_END)) > most:
             waits, most = list(_WAITS), have
         if not waits:
@@ -183,8 +183,8 @@ def _copy(job: _Job, response: HTTPResponse, have: int, total: int) -> int:
         with storage_errors(job.part):
             job.stream.write(block)
         have += len(block)
-        if job.progress is not None:
-            job.progress(have, total)
+        if job.callback is not None:
+            job.callback(have, total)
     return have
 
 

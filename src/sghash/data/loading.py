@@ -31,7 +31,7 @@ BUILT_IN: dict[str, Callable[[], DataSet]] = {
 }
 
 
-def load_dataset(name: str, *, fetch: bool = True, progress: ByteProgress | None = None) -> DataSet:
+def load_dataset(name: str, *, fetch: bool = True, callback: ByteProgress | None = None) -> DataSet:
     """Open the data set called `name`: built in, in the folder SGHASH_DATA, or downloaded.
 
     Parameters
@@ -40,7 +40,7 @@ def load_dataset(name: str, *, fetch: bool = True, progress: ByteProgress | None
         A name in `CATALOG`, or "digits", "gaussian", "clusters", which need no file.
     fetch : bool
         Download what is not here (to SGHASH_CACHE, else the user's cache folder).
-    progress : callable(bytes_done, bytes_total) or None
+    callback : callable(bytes_done, bytes_total) or None
         Told how far a download is.
     """
     if name in BUILT_IN:
@@ -49,7 +49,7 @@ def load_dataset(name: str, *, fetch: bool = True, progress: ByteProgress | None
         listed = ", ".join(sorted([*CATALOG, *BUILT_IN]))
         raise InvalidInput(f"there is no data set {name!r}: choose one of {listed}")
     entry = CATALOG[name]
-    variant, paths = _files(name, entry, fetch, progress)
+    variant, paths = _files(name, entry, fetch, callback)
     parts = LOADERS[variant.loader](entry, paths)
     for what, expected in (("base", entry.base), ("queries", entry.queries)):
         if parts[what].shape != expected:
@@ -79,7 +79,7 @@ def _find(name: str, file: RemoteFile) -> Path | None:
 
 
 def _files(
-    name: str, entry: Entry, fetch: bool, progress: ByteProgress | None
+    name: str, entry: Entry, fetch: bool, callback: ByteProgress | None
 ) -> tuple[Variant, list[Path]]:
     for variant in entry.variants:
         paths = find_files(name, variant.files)
@@ -97,19 +97,19 @@ def _files(
     if not fetch:
         raise MissingData(_where_to_put(name, public[0], "and downloads are not allowed"))
     try:
-        paths = [_fetched(name, file, progress) for file in public[0].files]
+        paths = [_fetched(name, file, callback) for file in public[0].files]
     except MissingData as error:
         reason = f"and could not be downloaded ({error})"
         raise MissingData(_where_to_put(name, public[0], reason)) from error
     return public[0], paths
 
 
-def _fetched(name: str, file: RemoteFile, progress: ByteProgress | None) -> Path:
+def _fetched(name: str, file: RemoteFile, callback: ByteProgress | None) -> Path:
     found = _find(name, file)
     if found is not None:
         verify(found, file)
         return found
-    return download(file, cache_folder() / "data" / name / file.name, progress=progress)
+    return download(file, cache_folder() / "data" / name / file.name, callback=callback)
 
 
 def _where_to_put(name: str, variant: Variant, reason: str) -> str:

@@ -21,8 +21,7 @@ from sghash.evaluation.runs import Run, RunProgress, run_all
 from sghash.evaluation.specs import format_model, parse_model
 from sghash.evaluation.summary import Summary, summarize
 from sghash.evaluation.tables import definitions, format_table
-from sghash.evaluation.truth import METRICS
-from sghash.validation import check_choice, check_vectors
+from sghash.validation import METRICS, check_choice, check_vectors
 
 _STEP = 8
 # About as wide as the table.
@@ -121,7 +120,7 @@ def evaluate(
     rows: Path | None = None,
     cache: Path | None = None,
     threads: int | None = None,
-    progress: Callable[[RunProgress], None] | None = None,
+    callback: Callable[[RunProgress], None] | None = None,
 ) -> Evaluation:
     """Measure how well codes of several models and lengths find the neighbours of your vectors.
 
@@ -153,7 +152,7 @@ def evaluate(
         Where ground truth is kept.
     threads : int or None
         For searching; None uses all cores.
-    progress : callable(RunProgress) or None
+    callback : callable(RunProgress) or None
         Told before each run what comes and how long the rest takes.
     """
     data = _data_of(vectors, queries, metric, n_queries)
@@ -170,9 +169,9 @@ def evaluate(
         raise InvalidInput("give at least one model, one length and one seed")
 
     def told_between(news: RunProgress) -> None:
-        if progress is not None:
+        if callback is not None:
             why = ", to find the shortest" if news.following else ""
-            progress(news._replace(following=news.following + why))
+            callback(news._replace(following=news.following + why))
 
     def run(
         texts: Sequence[str],
@@ -185,10 +184,10 @@ def evaluate(
             for length in lengths
             for seed in seeds
         ]
-        return run_all(wanted, bench, rows=rows, progress=tell)
+        return run_all(wanted, bench, rows=rows, callback=tell)
 
     name = f"recall{k}@{depth}"
-    found = run(list(specs), sorted(set(n_bits)), progress)
+    found = run(list(specs), sorted(set(n_bits)), callback)
     shortest: dict[str, int | None] = {}
     for text in specs:
         shortest[text], more = _shorten(text, found, name, wanted_recall, run)

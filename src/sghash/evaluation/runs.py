@@ -131,7 +131,7 @@ def run_all(
     bench: Bench,
     *,
     rows: Path | None = None,
-    progress: Callable[[RunProgress], None] | None = None,
+    callback: Callable[[RunProgress], None] | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of all `runs`, in their order; those in the file `rows` are not done again.
 
@@ -143,23 +143,23 @@ def run_all(
     start = time.perf_counter()
     for done, (run, key) in enumerate(missing):
         _tell(
-            progress, done, len(missing), start, f"{run.model} {run.n_bits} bits, seed {run.seed}"
+            callback, done, len(missing), start, f"{run.model} {run.n_bits} bits, seed {run.seed}"
         )
         row = run_once(run, bench)
         if rows is not None:
             append_row(rows, row)
         known[key] = row
-    _tell(progress, len(missing), len(missing), start, "")
+    _tell(callback, len(missing), len(missing), start, "")
     return [known[key] for key in keys]
 
 
 def _tell(
-    progress: Callable[[RunProgress], None] | None, done: int, total: int, start: float, what: str
+    callback: Callable[[RunProgress], None] | None, done: int, total: int, start: float, what: str
 ) -> None:
-    if progress is not None:
+    if callback is not None:
         seconds = time.perf_counter() - start
         left = seconds / done * (total - done) if done else None
-        progress(RunProgress(done, total, what, seconds, left))
+        callback(RunProgress(done, total, what, seconds, left))
 
 
 class _clock:

@@ -18,10 +18,9 @@ from sghash.errors import InvalidInput
 from sghash.files import write_atomically
 from sghash.kernels import exact_neighbors
 from sghash.neighbors import PADDING_ID, Neighbors
-from sghash.validation import check_choice, check_k, check_vectors
+from sghash.validation import METRICS, check_choice, check_k, check_vectors
 
 _log = logging.getLogger(__name__)
-METRICS = ("l2", "ip", "cosine")
 _SPARE = 16
 _MOST_TIES = 1024
 _VERSION = 1

@@ -23,6 +23,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput, SghashError
+from sghash.models.capabilities import Capabilities
 from sghash.models.store import fingerprint_of, save_model
 from sghash.validation import Codes, Vectors, check_n_bits, n_bytes_of
 
@@ -47,6 +48,8 @@ Callback = Callable[[Progress], None]
 class VectorModel(TransformerMixin, BaseEstimator, ABC):
     """Abstract: a model that learns from vectors (n, d), whatever kind of code it makes of them."""
 
+    #: What callers may use of the model.
+    capabilities: ClassVar[Capabilities] = Capabilities()
     #: Learned attributes that `save` writes; arrays and plain numbers, in the order of the class.
     _learned: ClassVar[tuple[str, ...]] = ()
     #: Attributes that `save` writes for information: no part of the fingerprint.
@@ -115,19 +118,19 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     def _training_vectors(self, X: ArrayLike | VectorSource) -> Vectors:
         """All of an array; of a source beyond memory, a random sample of rows that fits."""
         if not is_source(X):
-            with refusals():
+            with translate_sklearn_errors():
                 return _refuse_huge(validate_data(self, X, dtype=np.float32, order="C"))
         n, width = X.shape
         n_rows = min(n, max(1, MAX_TRAINING_BYTES // (4 * max(1, width))))
         sample = sample_rows(X, n_rows, np.random.default_rng(_seed_of(self)))
-        with refusals():
+        with translate_sklearn_errors():
             return _refuse_huge(validate_data(self, sample, dtype=np.float32, order="C"))
 
     def _vectors_to_read(self, X: ArrayLike | VectorSource) -> VectorSource | NDArray[Any]:
         """Check the width; numbers are checked and converted block by block."""
         check_is_fitted(self)
         if not is_source(X):
-            with refusals():
+            with translate_sklearn_errors():
                 return validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
         if X.shape[1] != self.n_features_in_:
             raise InvalidInput(
@@ -138,7 +141,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
     def _checked(self, block: NDArray[Any]) -> Vectors:
         # What overflows float32 is refused as infinite; sums may overflow both ways, to NaN.
-        with refusals(), np.errstate(over="ignore", invalid="ignore"):
+        with translate_sklearn_errors(), np.errstate(over="ignore", invalid="ignore"):
             return check_array(block, dtype=np.float32, order="C", estimator=self)
 
     def _report(self, step: int, total: int, **values: float) -> None:
@@ -207,7 +210,7 @@ _REMEDIES = {
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
+def translate_sklearn_errors() -> Iterator[None]:
     """Turn what scikit-learn refuses into our errors: its sentence on one line, with a remedy."""
     try:
         # Infinite numbers are refused; that their sum is none needs no warning.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import BadFile
-from sghash.validation import check_choice, check_count, check_n_bits
+from sghash.validation import METRICS, check_choice, check_count, check_n_bits
 
 if TYPE_CHECKING:
     from sghash.models.base import VectorModel
@@ -80,7 +80,7 @@ CONTENTS: dict[str, dict[str, str]] = {
     },
 }  # fmt: skip
 
-_CHOICES = {"metric": ("l2", "ip", "cosine"), "coding": ("signed", "binary")}
+_CHOICES = {"metric": METRICS, "coding": ("signed", "binary")}
 _COUNTS = ("n_components", "n_parts", "n_bytes", "n_sweeps")
 
 

@@ -36,7 +36,7 @@ def everything(collection):
 
 def test_a_copy_holds_what_the_collection_held(collection, tmp_path, vectors):
     seen = []
-    summary = collection.backup(tmp_path / "b", progress=lambda *done: seen.append(done))
+    summary = collection.backup(tmp_path / "b", callback=lambda *done: seen.append(done))
     assert summary.n_rows == len(collection) == seen[-1][0] == seen[-1][1]
     expected = everything(collection)
     collection.add(vectors[60:61])

@@ -30,6 +30,6 @@ def command(collection: Path, folder: Path, as_json: bool) -> None:
     """
     opened = sghash.Collection.open(collection)
     with row_bar("copying", unit="row") as bar:
-        found = opened.backup(folder, progress=bar)
+        found = opened.backup(folder, callback=bar)
     facts = {"path": str(folder), "rows": found.n_rows, "bytes": found.n_bytes}
     show(facts, f"copied and verified: {found.n_rows} rows to {folder}", as_json=as_json)

@@ -118,7 +118,7 @@ def command(
         seeds=range(seeds),
         rows=rows,
         threads=threads,
-        progress=_tell,
+        callback=_tell,
     )
     facts = {"shortest": result.shortest, "wanted": list(result.wanted), "rows": result.records()}
     show(facts, result.text().split("\n"), as_json=as_json)

@@ -52,7 +52,7 @@ def kind_of(path: Path) -> str:
 
 def _collection(path: Path) -> dict[str, Any]:
     with row_bar("verifying", unit="file") as bar:
-        found = sghash.Collection.open(path).verify(progress=bar)
+        found = sghash.Collection.open(path).verify(callback=bar)
     return {
         "rows": found.n_rows,
         "deleted": found.n_deleted,

@@ -37,7 +37,7 @@ from sghash.files import storage_errors, sync_folder
 
 
 def back_up(
-    source: Path, moment: Moment, target: Path, *, progress: Progress | None = None
+    source: Path, moment: Moment, target: Path, *, callback: Progress | None = None
 ) -> Summary:
     """Copy what a collection holds at one moment to `target`, and verify the copy."""
     if target == source or source in target.parents or target in source.parents:
@@ -47,7 +47,7 @@ def back_up(
     lock = WriterLock(target)
     try:
         _refuse_foreign(target, moment.state)
-        manifest = _Copy(moment, target, progress).make()
+        manifest = _Copy(moment, target, callback).make()
         with storage_errors(target):
             sync_folder(target)
             sync_folder(target.parent)
@@ -92,9 +92,9 @@ def _has_records(target: Path, names: Iterable[str]) -> bool:
 class _Copy:
     """A copy in the making: every file gets a name that the copy before does not use."""
 
-    def __init__(self, moment: Moment, target: Path, progress: Progress | None) -> None:
+    def __init__(self, moment: Moment, target: Path, callback: Progress | None) -> None:
         self._state, self._holder = moment
-        self._target, self._progress = target, progress
+        self._target, self._callback = target, callback
         self._present = _segments_in(target)
         numbers = [int(name.split("-")[1]) for name in names_in(target) if _is_numbered(name)]
         self._number = max([self._state.manifest.next_file, *(n + 1 for n in numbers)])
@@ -157,8 +157,8 @@ class _Copy:
 
     def _tell(self, n: int) -> None:
         self._done += n
-        if self._progress is not None:
-            self._progress(self._done, self._total)
+        if self._callback is not None:
+            self._callback(self._done, self._total)
 
 
 def _segments_in(target: Path) -> dict[tuple[str, int], str]:

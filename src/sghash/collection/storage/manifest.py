@@ -21,7 +21,7 @@ from sghash.collection.storage.columns import KINDS
 from sghash.collection.storage.disk import replace_file
 from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
 from sghash.files import storage_errors
-from sghash.validation import MAX_ID, check_n_bits
+from sghash.validation import MAX_ID, METRICS, check_n_bits
 
 NAME = "manifest.json"
 FORMAT = "sghash-collection"
@@ -30,7 +30,6 @@ VERSION = 2
 SEGMENT_KINDS = ("hamming",)
 # Far fewer than names have room for: a number of a file never grows out of its name.
 MAX_FILES = 10**15
-METRICS = ("l2", "ip", "cosine")
 KEPT = ("float16", "float32")
 
 _NAMES = {

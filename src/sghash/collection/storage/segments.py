@@ -171,7 +171,7 @@ def write_segment(
     segments: Sequence[Segment],
     *,
     encode: Encode | None = None,
-    progress: Progress | None = None,
+    callback: Progress | None = None,
 ) -> SegmentEntry:
     """Merge the living rows of some segments into one file; return its entry for the manifest.
 
@@ -193,7 +193,7 @@ def write_segment(
             reads["codes"] = lambda start, stop: encode(merge.vectors(start, stop))
     for name, read in reads.items():
         sample = read(0, min(1, n))
-        sections[name] = Section(sample.dtype, (n, sample.shape[1]), _told(read, n, progress))
+        sections[name] = Section(sample.dtype, (n, sample.shape[1]), _told(read, n, callback))
     if small.keys is not None:
         table = key_table(small.keys)
         sections["keys.hashes"], sections["keys.rows"] = map(section_of, table)
@@ -204,11 +204,11 @@ def write_segment(
 
 
 def _told(
-    read: Callable[[int, int], NDArray[Any]], n: int, progress: Progress | None
+    read: Callable[[int, int], NDArray[Any]], n: int, callback: Progress | None
 ) -> Callable[[int, int], NDArray[Any]]:
     def wrapped(start: int, stop: int) -> NDArray[Any]:
-        if progress is not None:
-            progress(stop, n)
+        if callback is not None:
+            callback(stop, n)
         return read(start, stop)
 
     return wrapped

@@ -31,13 +31,13 @@ class Summary(NamedTuple):
     n_bytes: int
 
 
-def verify(folder: Path, *, progress: Progress | None = None) -> Summary:
+def verify(folder: Path, *, callback: Progress | None = None) -> Summary:
     """Raise `BadFile` at the first fault: a checksum, a value that cannot be, an id twice."""
     with storage_errors(folder, doing="read"):
         for _ in range(_ATTEMPTS):
             state = load_state(folder)
             try:
-                return _verify(folder, state, progress)
+                return _verify(folder, state, callback)
             except (BadFile, StorageError, FileNotFoundError) as error:
                 fault: Exception = error
                 # Another process may have replaced the files in the meantime.
@@ -50,7 +50,7 @@ def verify(folder: Path, *, progress: Progress | None = None) -> Summary:
     raise fault
 
 
-def _verify(folder: Path, state: State, progress: Progress | None) -> Summary:
+def _verify(folder: Path, state: State, callback: Progress | None) -> Summary:
     manifest = state.manifest
     verify_model(folder, manifest)
     load_checked(folder, manifest)
@@ -58,8 +58,8 @@ def _verify(folder: Path, state: State, progress: Progress | None) -> Summary:
     n_bytes = 0
     for done, file in enumerate(files, start=1):
         n_bytes += file.verify()
-        if progress is not None:
-            progress(done, len(files))
+        if callback is not None:
+            callback(done, len(files))
     for segment in state.segments():
         name = folder / manifest.log if segment.file is None else segment.file.path
         check_contents(name, segment.rows, manifest.n_bits)

@@ -112,17 +112,17 @@ class Writer:
         """Delete rows, durably."""
         self._record({"op": "delete"}, {"ids": ids})
 
-    def compact(self, *, progress: Progress | None = None) -> None:
+    def compact(self, *, callback: Progress | None = None) -> None:
         """Bring all rows into one segment without deleted ones."""
-        self._guarded(lambda: self._flush(self.state, merge_all=True, progress=progress))
+        self._guarded(lambda: self._flush(self.state, merge_all=True, callback=callback))
 
     def reencode(
-        self, changes: Mapping[str, Any], encode: Encode, *, progress: Progress | None = None
+        self, changes: Mapping[str, Any], encode: Encode, *, callback: Progress | None = None
     ) -> None:
         """Write all rows anew with codes made by `encode`, and the manifest's `changes`."""
         self._guarded(
             lambda: self._flush(
-                self.state, merge_all=True, encode=encode, changes=changes, progress=progress
+                self.state, merge_all=True, encode=encode, changes=changes, callback=callback
             )
         )
 
@@ -192,7 +192,7 @@ class Writer:
         merge_all: bool = False,
         encode: Encode | None = None,
         changes: Mapping[str, Any] | None = None,
-        progress: Progress | None = None,
+        callback: Progress | None = None,
     ) -> None:
         """Write segments, a new log, then the manifest that names them; then remove the old."""
         manifest = state.manifest
@@ -205,7 +205,7 @@ class Writer:
                 entries.append(entry)
         if any(segment.n_alive for segment in merged):
             path = self.folder / self._new_name("segment")
-            entries.append(write_segment(path, merged, encode=encode, progress=progress))
+            entries.append(write_segment(path, merged, encode=encode, callback=callback))
         log, log_identity = self._new_name("log"), new_identity()
         create_log(self.folder / log, log_identity)
         with storage_errors(self.folder):

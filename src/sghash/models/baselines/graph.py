@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher, Callback
-from sghash.models.shared.blockwise import map_over_blocks, one_thread_each, sum_over_blocks
+from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
 from sghash.models.shared.centroids import squared_distances
 from sghash.validation import Vectors, check_count
 
@@ -99,7 +99,7 @@ class GraphHashing(BinaryHasher):
         rows = self._unit(chosen)
         n_anchors = min(self.n_anchors, len(rows))
         self.anchors_ = rows[rng.choice(len(rows), n_anchors, replace=False)]
-        with one_thread_each():
+        with single_threaded_blas():
             squared = squared_distances(rows, self.anchors_)
             self.width_ = float(squared.mean(dtype=np.float64)) or 1.0
             features = np.exp(squared / np.float32(-2 * self.width_))
@@ -110,7 +110,7 @@ class GraphHashing(BinaryHasher):
     def _learn_bits(self, features: Vectors, rows: Vectors, rng: RandomState) -> Vectors:
         """The paper's sequential learning: bit after bit, then each again given the others."""
         graph, gram = _graph_and_gram(features, rows)
-        with one_thread_each():
+        with single_threaded_blas():
             # In the coordinates of this root the constraint reads |v| = 1.
             values, axes = np.linalg.eigh(gram + _RIDGE * np.eye(len(gram)))
             root = axes / np.sqrt(np.maximum(values, _RIDGE))
@@ -172,7 +172,7 @@ def _graph_and_gram(
 
 def _top_axis(symmetric: NDArray[np.float64]) -> NDArray[np.float64]:
     """Eigenvector of the largest eigenvalue, its largest entry positive."""
-    with one_thread_each():
+    with single_threaded_blas():
         axis: NDArray[np.float64] = np.linalg.eigh(symmetric)[1][:, -1]
     return axis if axis[np.abs(axis).argmax()] > 0 else -axis
 

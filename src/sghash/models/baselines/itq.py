@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.shared.axes import principal_axes, semi_orthogonal
-from sghash.models.shared.blockwise import map_over_blocks, one_thread_each, sum_over_blocks
+from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
 from sghash.models.shared.linear_decoder import fit_linear_decoder, signed
 from sghash.validation import Vectors, check_count
 
@@ -112,7 +112,7 @@ class ITQ(BinaryHasher):
             history.append(error)
             self._report(step, self.n_iterations, quantization_error=error)
             if step < self.n_iterations:
-                with one_thread_each():
+                with single_threaded_blas():
                     left, _, right = np.linalg.svd(cross, full_matrices=False)
                     rotation = left @ right
         self.quantization_error_history_ = np.asarray(history)

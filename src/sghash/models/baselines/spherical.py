@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
 from sghash.models.base import BinaryHasher, Callback
-from sghash.models.shared.blockwise import BLOCK_ROWS, map_over_blocks, one_thread_each
+from sghash.models.shared.blockwise import BLOCK_ROWS, map_over_blocks, single_threaded_blas
 from sghash.models.shared.centroids import squared_distances
 from sghash.validation import Vectors, check_codes, check_count, check_number
 
@@ -103,7 +103,7 @@ class SphericalHashing(BinaryHasher):
         chosen = vectors
         if self.sample is not None and self.sample < len(vectors):
             chosen = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]
-        with one_thread_each():
+        with single_threaded_blas():
             self.pivots_ = self._balance(chosen - self.mean_, rng)
             self.squared_radii_ = self._radii(vectors)
 

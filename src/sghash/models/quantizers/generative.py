@@ -23,7 +23,7 @@ from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
 from sghash.models.sgh.estimator import SGH
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.shared.blockwise import map_over_blocks
-from sghash.validation import Codes, Vectors, check_choice, check_count, check_vectors
+from sghash.validation import METRICS, Codes, Vectors, check_choice, check_count, check_vectors
 
 #: Rows that are trained on.
 MAX_ROWS = 65_536
@@ -37,7 +37,6 @@ DESCENT_ROWS = 2048
 START_STEPS = 1500
 #: Metrics whose scores have a term of the code alone, |x(h)|²: it takes the last byte.
 WITH_TERM = ("l2", "cosine")
-METRICS = ("l2", "ip", "cosine")
 
 
 class GenerativeQuantizer(VectorModel):

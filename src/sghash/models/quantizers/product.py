@@ -18,7 +18,7 @@ from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
 from sghash.models.shared.axes import balanced_parts, principal_axes
-from sghash.models.shared.blockwise import map_over_blocks, one_thread_each, sum_over_blocks
+from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
 from sghash.models.shared.centroids import assign, k_means, means_of, nearest
 from sghash.optional import require
 from sghash.validation import Codes, Vectors, check_choice, check_count, check_vectors
@@ -153,7 +153,7 @@ class ProductQuantizer(VectorModel):
                 centroids[part] = means_of(sizes[part], turned, centroids[part], rng)
                 # The rows of a cluster share their reconstruction, so their sum is enough.
                 cross[:, columns] = sums[part].T @ centroids[part]
-            with one_thread_each():
+            with single_threaded_blas():
                 left, _, right = np.linalg.svd(cross)
             self.rotation_ = (left @ right).astype(np.float32)
             self._report(step + 1, self.n_rotations, error=error)

@@ -14,14 +14,14 @@ from sklearn.utils.validation import validate_data
 
 from sghash.blocks import VectorSource, read_rows
 from sghash.errors import InvalidInput
-from sghash.models.base import Callback, is_source, refusals
+from sghash.models.base import Callback, is_source, translate_sklearn_errors
 from sghash.models.sgh.inference import GenerativeHasher
-from sghash.models.sgh.losses.supervision import known_terms
+from sghash.models.sgh.losses.supervision import supervision_terms
 from sghash.models.sgh.losses.terms import Term
 from sghash.models.sgh.recipe import AUTHORS_SCRIPT, FREE_OPTIONS, PAPER, check_options
 from sghash.models.sgh.training import fitting
 from sghash.models.sgh.training.scaling import STORED
-from sghash.models.shared.blockwise import one_thread_each
+from sghash.models.shared.blockwise import single_threaded_blas
 
 
 class SGH(GenerativeHasher):
@@ -232,7 +232,7 @@ class SGH(GenerativeHasher):
         check_options(self)
         with self._unchanged_on_failure():
             vectors = self._training_vectors(X)
-            known = known_terms(self, vectors, y, pairs)
+            known = supervision_terms(self, vectors, y, pairs)
             self._train(vectors, known)
         return self
 
@@ -241,7 +241,7 @@ class SGH(GenerativeHasher):
 
     def _train(self, vectors: Any, known: Sequence[Term]) -> None:
         # The products of a step are small: threads inside them wait longer than they work.
-        with one_thread_each():
+        with single_threaded_blas():
             self._trainer = fitting.fit(self, vectors, known)
 
     def partial_fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
@@ -262,13 +262,13 @@ class SGH(GenerativeHasher):
         with self._unchanged_on_failure():
             is_first = not self.__sklearn_is_fitted__()
             vectors = self._training_vectors(X, reset=is_first)
-            with one_thread_each():
+            with single_threaded_blas():
                 self._trainer = fitting.partial_fit(self, vectors, is_first=is_first)
         return self
 
     def _training_vectors(self, X: ArrayLike | VectorSource, *, reset: bool = True) -> Any:
         """Check `X` and leave it as it is stored: batches are converted one by one."""
-        with refusals(), np.errstate(over="ignore"):
+        with translate_sklearn_errors(), np.errstate(over="ignore"):
             if is_source(X):
                 rows = read_rows(X, 0, 1)
                 validate_data(self, rows, dtype=np.float32, reset=reset, ensure_all_finite=False)

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of, read_rows
 from sghash.errors import InvalidInput
-from sghash.models.base import BinaryHasher, refusals
+from sghash.models.base import BinaryHasher, translate_sklearn_errors
 from sghash.models.sgh import asymmetric
 from sghash.models.sgh.asymmetric import QueryTables
 from sghash.models.sgh.paper.encoder import draw_bits, sigmoid
@@ -24,7 +24,7 @@ from sghash.models.sgh.paper.gradients import encoder_logits, gaussian_decoder
 from sghash.models.sgh.paper.objective import DescriptionLength, description_length
 from sghash.models.sgh.paper.posterior import sharpen
 from sghash.models.sgh.training.scaling import unit_rows
-from sghash.models.shared.blockwise import one_thread_each
+from sghash.models.shared.blockwise import single_threaded_blas
 from sghash.validation import Codes, Vectors, available_cores, n_bytes_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class GenerativeHasher(BinaryHasher):
         # Only arrays may be read by several threads at once.
         n_read = n if isinstance(source, np.ndarray) else READ_ROWS
         n_threads = available_cores()
-        with one_thread_each(), ThreadPoolExecutor(n_threads) as pool:
+        with single_threaded_blas(), ThreadPoolExecutor(n_threads) as pool:
             for first, part in blocks_of(source, n_read):
                 edges = np.linspace(0, len(part), n_threads + 1).astype(int)
                 shares = [slice(*edge) for edge in pairwise(edges.tolist())]
@@ -202,7 +202,7 @@ class GenerativeHasher(BinaryHasher):
     def _rows(self, X: ArrayLike) -> Floats:
         """Checked float32 vectors (n, d), of unit length if the metric is "cosine"."""
         check_is_fitted(self)
-        with refusals(), np.errstate(over="ignore"):
+        with translate_sklearn_errors(), np.errstate(over="ignore"):
             vectors = validate_data(self, X, reset=False, dtype=np.float32, order="C")
         return self._ready(vectors)
 

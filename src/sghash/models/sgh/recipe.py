@@ -20,13 +20,12 @@ from sghash.models.sgh.paper.gradients import ESTIMATORS
 from sghash.models.sgh.training.batches import SAMPLING
 from sghash.models.sgh.training.optimizer import ITERATES, OPTIMIZERS, SCHEDULES, Schedule
 from sghash.models.sgh.training.start import STARTS
-from sghash.validation import check_choice, check_count, check_n_bits, check_number
+from sghash.validation import METRICS, check_choice, check_count, check_n_bits, check_number
 
 #: Most steps that are taken unasked.
 MAX_STEPS = 4000
 #: Steps beside a ranking loss: at most with the nearest vectors of the batch; with neighbours.
 MAX_RANKED_STEPS, NEIGHBOR_STEPS = 2000, 1500
-METRICS = ("l2", "ip", "cosine")
 GOALS = tuple(BATCH_WEIGHT_BITS)
 
 #: The paper's Algorithm 1 with the constants it states; the number of steps is the script's.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from sghash.models.shared.blockwise import one_thread_each, sum_over_blocks
+from sghash.models.shared.blockwise import single_threaded_blas, sum_over_blocks
 from sghash.validation import Vectors
 
 _FLOAT32_EPS = float(np.finfo(np.float32).eps)
@@ -33,13 +33,13 @@ def principal_axes(vectors: Vectors, n_axes: int) -> PrincipalAxes:
     n, width = vectors.shape
     mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
     if n > width:
-        with one_thread_each():
+        with single_threaded_blas():
             values, axes = np.linalg.eigh(covariance(vectors, mean))
         variances, axes = values[::-1], axes[:, ::-1]
     else:
         # Fewer rows than columns: the singular vectors of the rows are far cheaper.
         centred = (vectors - mean).astype(np.float64)
-        with one_thread_each():
+        with single_threaded_blas():
             _, singular, transposed = np.linalg.svd(centred, full_matrices=False)
         variances, axes = singular**2 / n, transposed.T
     size = float(variances.clip(min=0).sum()) + float(np.square(mean, dtype=np.float64).sum())

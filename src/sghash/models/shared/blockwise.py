@@ -28,7 +28,7 @@ def _linear_algebra() -> Any:
     return ThreadpoolController()
 
 
-def one_thread_each() -> Any:
+def single_threaded_blas() -> Any:
     """Context in which matrix products run on the thread that asks for them."""
     return _linear_algebra().limit(limits=1, user_api="blas")
 
@@ -57,12 +57,12 @@ def sum_over_blocks(
 def _results(function: Callable[..., Any], arrays: tuple[NDArray[Any], ...]) -> Iterator[Any]:
     """Yield the results of all blocks in order; a few more than there are cores are under way."""
     if len(arrays[0]) <= BLOCK_ROWS:
-        with one_thread_each():
+        with single_threaded_blas():
             yield function(*arrays)
         return
     cores = available_cores()
     waiting: deque[Future[Any]] = deque()
-    with one_thread_each(), ThreadPoolExecutor(cores) as pool:
+    with single_threaded_blas(), ThreadPoolExecutor(cores) as pool:
         for first in range(0, len(arrays[0]), BLOCK_ROWS):
             blocks = [array[first : first + BLOCK_ROWS] for array in arrays]
             waiting.append(pool.submit(function, *blocks))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.models.shared.blockwise import one_thread_each, sum_over_blocks
+from sghash.models.shared.blockwise import single_threaded_blas, sum_over_blocks
 from sghash.validation import Vectors
 
 
@@ -44,7 +44,7 @@ def fit_linear_decoder(vectors: Vectors, bits: NDArray[np.bool_]) -> LinearDecod
     signs_mean = signs_sum / n
     # The vectors are centred already: centring the signs too leaves the offset to the means.
     centred_gram = gram / n - np.outer(signs_mean, signs_mean)
-    with one_thread_each():
+    with single_threaded_blas():
         weights = np.linalg.pinv(centred_gram, rcond=1e-10, hermitian=True) @ (cross / n)
     offset = mean - signs_mean @ weights
     return LinearDecoder(weights.astype(np.float32), offset.astype(np.float32))

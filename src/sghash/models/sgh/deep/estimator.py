@@ -19,10 +19,11 @@ from sghash.models.sgh.recipe import kl_line
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.sgh.training.start import START_ROWS, make_start
 from sghash.models.shared.axes import principal_axes
-from sghash.models.shared.blockwise import one_thread_each
+from sghash.models.shared.blockwise import single_threaded_blas
 from sghash.models.shared.linear_decoder import fit_linear_decoder, signed
 from sghash.optional import require
 from sghash.validation import (
+    METRICS,
     Ids,
     Vectors,
     check_choice,
@@ -31,7 +32,6 @@ from sghash.validation import (
     check_number,
 )
 
-METRICS = ("l2", "ip", "cosine")
 #: Rows among which neighbours are looked for, and rows that the linear decoder is fitted to.
 NEIGHBOR_ROWS, REFIT_ROWS = 30_000, 65_536
 #: Weight of the pair losses times the number of bits.
@@ -209,7 +209,7 @@ class DeepSGH(BinaryHasher):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(rng.integers(1 << 62)))
             sample = inputs.of(rows[_some(len(rows), START_ROWS, rng)])
-            with one_thread_each():
+            with single_threaded_blas():
                 start = make_start(
                     "itq", sample, self.n_bits, coding="signed", rng=rng,
                     logit_spread=LOGIT_SPREAD,

@@ -88,7 +88,7 @@ def check_labels(y: ArrayLike | None, n_rows: int) -> Ids:
     return labels.astype(np.int64)
 
 
-def known_terms(model: Any, vectors: Any, y: ArrayLike | None, pairs: Any) -> list[Term]:
+def supervision_terms(model: Any, vectors: Any, y: ArrayLike | None, pairs: Any) -> list[Term]:
     """Terms for labels `y`, if `model` is supervised, and for known `pairs` of rows."""
     if not model.supervised and pairs is None:
         return []

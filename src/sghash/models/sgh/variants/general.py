@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sghash.errors import InvalidInput
-from sghash.models.base import BinaryHasher, Callback, refusals
+from sghash.models.base import BinaryHasher, Callback, translate_sklearn_errors
 from sghash.models.sgh.paper.encoder import divergence, draw_bits, sigmoid
 from sghash.models.sgh.paper.generative import CODINGS, Floats, GaussianDecoder, code_values
 from sghash.models.sgh.paper.objective import DescriptionLength
@@ -33,7 +33,7 @@ from sghash.models.sgh.variants.decoders import (
     TrainableTwoLayer,
     TwoLayerDecoder,
 )
-from sghash.models.shared.blockwise import one_thread_each
+from sghash.models.shared.blockwise import single_threaded_blas
 from sghash.validation import Vectors, check_choice, check_count, check_number
 
 DECODERS = ("two-layer", "bernoulli", "gaussian")
@@ -129,7 +129,7 @@ class GeneralSGH(BinaryHasher):
         if isinstance(seed, np.random.RandomState):
             seed = seed.randint(1 << 31)
         rng = np.random.default_rng(seed)
-        with one_thread_each():
+        with single_threaded_blas():
             self._learn(vectors, rng)
 
     def _learn(self, vectors: Vectors, rng: np.random.Generator) -> None:
@@ -274,7 +274,7 @@ class GeneralSGH(BinaryHasher):
 
     def _rows(self, X: ArrayLike) -> Vectors:
         check_is_fitted(self)
-        with refusals(), np.errstate(over="ignore"):
+        with translate_sklearn_errors(), np.errstate(over="ignore"):
             vectors: Vectors = validate_data(self, X, reset=False, dtype=np.float32, order="C")
         self._refuse_outside(vectors)
         return vectors

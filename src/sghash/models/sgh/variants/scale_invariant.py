@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
 from sghash.errors import Diverged, InvalidInput
-from sghash.models.base import BLOCK_ROWS, BinaryHasher, Callback, refusals
+from sghash.models.base import BLOCK_ROWS, BinaryHasher, Callback, translate_sklearn_errors
 from sghash.models.sgh.paper.encoder import sigmoid
 from sghash.models.sgh.paper.generative import code_values
 from sghash.models.sgh.paper.gradients import ESTIMATORS
@@ -24,7 +24,7 @@ from sghash.models.sgh.training.parameters import Parameters
 from sghash.models.sgh.training.scaling import Scaling
 from sghash.models.sgh.training.start import NOISE_FLOOR, START_ROWS, make_start
 from sghash.models.sgh.variants.scale_step import Rows, scale_gradient, scale_moments, with_constant
-from sghash.models.shared.blockwise import one_thread_each
+from sghash.models.shared.blockwise import single_threaded_blas
 from sghash.models.shared.least_squares import LeastSquares
 from sghash.validation import Vectors, check_choice, check_count, check_number
 
@@ -136,7 +136,7 @@ class ScaleInvariantSGH(BinaryHasher):
             self.origin_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
         # Constant data has no length of its own.
         self.length_ = float(_lengths(vectors, self.origin_).mean()) or 1.0
-        with one_thread_each():
+        with single_threaded_blas():
             sample = self._directions(vectors[_some(len(vectors), START_ROWS, rng)])
             scaling = Scaling.of(sample, cosine=False, standardize=True)
             parameters = self._start(sample, scaling, rng)
@@ -294,7 +294,7 @@ class ScaleInvariantSGH(BinaryHasher):
 
     def _checked_rows(self, X: ArrayLike) -> Vectors:
         check_is_fitted(self)
-        with refusals(), np.errstate(over="ignore"):
+        with translate_sklearn_errors(), np.errstate(over="ignore"):
             return validate_data(self, X, reset=False, dtype=np.float32, order="C")
 
 
