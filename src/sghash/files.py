@@ -28,6 +28,9 @@ _REASONS = {
     errno.EPERM: "permission is denied: choose another folder or change its permissions",
 }
 
+#: Device and number of a file.
+Place = tuple[int, int]
+
 # What renameat2 answers where the system or the file system cannot exchange.
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -43,6 +46,11 @@ def storage_errors(path: str | os.PathLike[str], *, doing: str = "write") -> Ite
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
         raise StorageError(error.errno, f"cannot {doing} {os.fspath(path)}: {reason}") from error
+
+
+def place_of(status: os.stat_result) -> Place:
+    """Device and number of a file: the same under every name, and after a change of folders."""
+    return status.st_dev, status.st_ino
 
 
 def sync_folder(folder: Path) -> None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sghash.validation import Vectors
 
 
@@ -38,4 +41,4 @@ class CodeLayout(NamedTuple):
 
     n_bytes: int
     n_bits: int | None = None
-    gram: Vectors | None = None
+    gram: NDArray[np.float64] | None = None

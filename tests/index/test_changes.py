@@ -89,7 +89,8 @@ def test_mapped_codes_are_searched_as_they_are(tmp_path, rng):
     index.add(sghash.pack_bits(rng.random((300, 9)) < 0.5))
     index.save(tmp_path / "index")
     raw = bytearray((tmp_path / "index").read_bytes())
-    raw[-600:] = rng.integers(0, 256, 600, dtype=np.uint8).tobytes()
+    start = raw.find(index.codes.tobytes())
+    raw[start : start + 600] = rng.integers(0, 256, 600, dtype=np.uint8).tobytes()
     (tmp_path / "index").write_bytes(raw)
     mapped = HammingIndex.load(tmp_path / "index", mmap=True)
     for n_queries in (1, 20):

@@ -29,7 +29,7 @@ import sghash
 from sghash import BadFile, Collection, InvalidInput, StorageError
 from sghash.collection.storage import writer
 from sghash.collection.storage.log import START, Seal, create_log, read_log
-from sghash.collection.storage.sections import BLOCK
+from sghash.index.container import BLOCK
 
 WIDTH = 6
 NUMBERS = [-1, 0, 1, 2, 7, 63, 300, 2**31, 2**32, 2**48, 2**62, 2**63 - 1, 2**63, 2**64, 1e308, 0.5]

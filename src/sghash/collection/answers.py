@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sghash.collection.moment import Moment
+from sghash.collection.moment import Moment, Scoring
 from sghash.collection.ranges import hamming_within, pairs_within
-from sghash.collection.search import answer, hamming_candidates, run_stages
-from sghash.collection.stages import plan_stages
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
 from sghash.collection.stored_model import encode_queries
 from sghash.collection.where.choice import allowed_rows
 from sghash.errors import InvalidInput
+from sghash.index import HammingIndex
+from sghash.index.plans import plan_stages
+from sghash.index.stages import Part, Query, run_stages
 from sghash.neighbors import Neighbors, RangeNeighbors
 from sghash.validation import check_codes, check_k, check_radius, check_threads, check_vectors
 
@@ -33,19 +34,31 @@ def neighbors_of(
     """The k nearest rows of each query, in the stages that the options ask for."""
     state, holder = moment
     manifest = state.manifest
-    plan = plan_stages(rerank, check_k(k), shortlist, manifest)
+    stages = plan_stages(
+        rerank, check_k(k), shortlist, kind=manifest.kind,
+        has_vectors=manifest.keep_vectors is not None,
+    )  # fmt: skip
     array = check_vectors(queries, width=manifest.width, name="queries")
-    return run_stages(
-        plan,
-        state.views,
-        allowed_rows(where, state, state.views),
+    scoring = holder.scoring if stages.needs_tables else None
+    query = Query(
         array,
-        encode_queries(holder.model, array),
-        decoder=holder.decoder if plan.needs_decoder else None,
-        metric=manifest.metric,
-        n_bits=manifest.n_bits,
-        threads=check_threads(threads),
+        manifest.metric,
+        codes=encode_queries(holder.model, array) if stages.needs_codes else None,
+        tables=None if scoring is None else scoring.scorer.query_tables(array),
     )
+    parts = parts_of(state, where, scoring)
+    return run_stages(stages, parts, query, threads=check_threads(threads))
+
+
+def parts_of(state: State, where: Any, scoring: Scoring | None) -> list[Part]:
+    """Every segment with living rows, as the stages of a search see it."""
+    masks = allowed_rows(where, state, state.views)
+    parts = []
+    for (rows, _), mask in zip(state.views, masks, strict=True):
+        hamming = rows.index if isinstance(rows.index, HammingIndex) else None
+        tables = None if scoring is None else rows.scored_by(scoring.like)
+        parts.append(Part(hamming, tables, rows.vectors, mask))
+    return parts
 
 
 def neighbors_of_codes(
@@ -60,16 +73,11 @@ def neighbors_of_codes(
     """The k nearest rows of codes that the model of this `fingerprint` made."""
     state = moment.state
     check_fingerprint(state, fingerprint)
-    n_bits = state.manifest.n_bits
-    found = hamming_candidates(
-        state.views,
-        allowed_rows(where, state, state.views),
-        check_codes(query_codes, n_bits, name="query_codes"),
-        check_k(k),
-        n_bits=n_bits,
-        threads=check_threads(threads),
-    )
-    return answer(found, k)
+    _check_comparable(state)
+    codes = check_codes(query_codes, state.manifest.n_bits, name="query_codes")
+    stages = plan_stages("none", check_k(k), None)
+    query = Query(np.empty((len(codes), 0), np.float32), state.manifest.metric, codes)
+    return run_stages(stages, parts_of(state, where, None), query, threads=check_threads(threads))
 
 
 def rows_within(
@@ -77,13 +85,13 @@ def rows_within(
 ) -> RangeNeighbors:
     """All rows whose code differs from the query's in at most `radius` bits."""
     state, holder = moment
+    _check_comparable(state)
     array = check_vectors(queries, width=state.manifest.width, name="queries")
     return hamming_within(
         state.views,
         allowed_rows(where, state, state.views),
         encode_queries(holder.model, array),
         check_radius(radius),
-        n_bits=state.manifest.n_bits,
         threads=check_threads(threads),
     )
 
@@ -93,13 +101,18 @@ def joined_within(
 ) -> NDArray[np.int64]:
     """All pairs of rows whose codes differ in at most `radius` bits."""
     state = moment.state
+    _check_comparable(state)
     return pairs_within(
-        state.views,
-        check_radius(radius),
-        n_bits=state.manifest.n_bits,
-        threads=check_threads(threads),
-        callback=callback,
+        state.views, check_radius(radius), threads=check_threads(threads), callback=callback
     )
+
+
+def _check_comparable(state: State) -> None:
+    if state.manifest.kind != HammingIndex.kind:
+        raise InvalidInput(
+            "the codes of this collection name rows of tables and have no Hamming distance: "
+            "use search, or a collection whose model makes bits"
+        )
 
 
 def check_fingerprint(state: State, fingerprint: str) -> None:

@@ -12,7 +12,7 @@ from sghash.blocks import VectorSource, blocks_of
 from sghash.collection.storage.columns import Column, columns_of, fit_kinds
 from sghash.collection.storage.rows import Rows, make_rows
 from sghash.collection.storage.segments import Progress
-from sghash.collection.storage.state import State
+from sghash.collection.storage.state import State, empty_index
 from sghash.collection.storage.texts import texts_of
 from sghash.collection.where.choice import are_keys, in_order
 from sghash.errors import InvalidDtype, InvalidInput
@@ -87,7 +87,8 @@ def new_rows(
     numbers, names = _numbers_and_keys(state, ids, len(codes), replacing)
     keys = None if names is None else texts_of(names)
     kept = None if vectors is None else _kept(vectors, state.manifest.keep_vectors)
-    return numbers, make_rows(numbers, codes, vectors=kept, keys=keys, columns=fitted)
+    like = empty_index(state.manifest)
+    return numbers, make_rows(like, numbers, codes, vectors=kept, keys=keys, columns=fitted)
 
 
 def _numbers_and_keys(

@@ -6,14 +6,22 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sghash.collection.decoding import Decoder, decoder_of
 from sghash.collection.storage.loading import load_state
 from sghash.collection.storage.manifest import Manifest, read_manifest
 from sghash.collection.storage.state import State
 from sghash.collection.stored_model import load_checked
 from sghash.errors import BadFile, StorageError
+from sghash.index import TableIndex
+from sghash.models.shared.scorers import Scorer
 
 _ATTEMPTS = 100
+
+
+class Scoring(NamedTuple):
+    """What makes query tables of queries, and an empty index that takes them."""
+
+    scorer: Scorer
+    like: TableIndex
 
 
 class ModelHolder:
@@ -23,7 +31,7 @@ class ModelHolder:
         self._folder, self._manifest = folder, manifest
         self._guard = threading.Lock()
         self._model: Any = model
-        self._decoder: Decoder | None = None
+        self._scoring: Scoring | None = None
 
     @property
     def model(self) -> Any:
@@ -34,13 +42,16 @@ class ModelHolder:
             return self._model
 
     @property
-    def decoder(self) -> Decoder:
-        """The linear way from codes to vectors, for the metric of the collection."""
+    def scoring(self) -> Scoring:
+        """How codes are scored in the metric of the collection; found out when first needed."""
         model = self.model
         with self._guard:
-            if self._decoder is None:
-                self._decoder = decoder_of(model, self._manifest.metric)
-            return self._decoder
+            if self._scoring is None:
+                scorer = model.scorer(self._manifest.metric)
+                layout = scorer.layout
+                like = TableIndex(layout.n_bytes, n_bits=layout.n_bits, gram=layout.gram)
+                self._scoring = Scoring(scorer, like)
+            return self._scoring
 
     @property
     def is_loaded(self) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.collection.storage.segments import Progress, View
-from sghash.kernels import hamming_range
+from sghash.index import HammingIndex
 from sghash.neighbors import RangeNeighbors
 from sghash.validation import Codes
 
@@ -23,19 +23,18 @@ def hamming_within(
     query_codes: Codes,
     radius: int,
     *,
-    n_bits: int,
     threads: int,
 ) -> RangeNeighbors:
     """All rows of all segments within a radius, of each query by (distance, id)."""
     n_queries = len(query_codes)
     queries, distances, ids = [], [], []
     for view, mask in zip(views, masks, strict=True):
-        found = hamming_range(
-            view.rows.codes, query_codes, radius, n_bits=n_bits, mask=mask, threads=threads
-        )
+        index = view.rows.index
+        assert isinstance(index, HammingIndex)  # the caller has made sure
+        found = index.range_search(query_codes, radius, mask=mask, threads=threads)
         queries.append(np.repeat(np.arange(n_queries), np.diff(found.limits)))
         distances.append(found.distances)
-        ids.append(view.rows.ids_at(found.ids))
+        ids.append(found.ids)
     all_queries = np.concatenate([np.empty(0, dtype=np.int64), *queries])
     all_distances = np.concatenate([np.empty(0, dtype=np.int32), *distances])
     all_ids = np.concatenate([np.empty(0, dtype=np.int64), *ids])
@@ -48,7 +47,6 @@ def pairs_within(
     views: Sequence[View],
     radius: int,
     *,
-    n_bits: int,
     threads: int,
     callback: Progress | None = None,
 ) -> NDArray[np.int64]:
@@ -64,7 +62,7 @@ def pairs_within(
             # A pair is met from both sides: rows of earlier segments have met this one already.
             near = hamming_within(
                 views[number:], masks[number:], np.asarray(rows.codes[chosen]), radius,
-                n_bits=n_bits, threads=threads,
+                threads=threads,
             )  # fmt: skip
             own = np.repeat(rows.ids_at(chosen), np.diff(near.limits))
             pairs = np.stack([np.minimum(own, near.ids), np.maximum(own, near.ids)])

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.collection.search import Candidates, gather
 from sghash.collection.storage.state import State
 from sghash.errors import InvalidInput
+from sghash.index.stages import Candidates, gather
 from sghash.validation import Codes, Ids, Vectors, n_bytes_of
 
 

@@ -15,25 +15,38 @@ from sghash.validation import METRICS, Codes, Vectors, check_choice
 FILES = ("config.json", "model.safetensors")
 
 
-def check_model(model: Any) -> None:
-    """Refuse what cannot make codes of bits, or is not fitted."""
-    if not hasattr(model, "n_bits") or not hasattr(model, "encode"):
+# Codes of a model -> kind of the index that searches them.
+_KINDS = {"bits": "hamming", "bytes": "tables"}
+
+
+def check_model(model: Any) -> str:
+    """Return the kind of index for a fitted model's codes; refuse a model that makes none."""
+    from sghash.models.base import VectorModel
+
+    known = isinstance(model, VectorModel)
+    if not known or model.capabilities.codes not in _KINDS:
         raise InvalidInput(
-            f"a collection needs a model that makes binary codes, got {type(model).__name__}"
+            "a collection needs a fitted model whose codes are bits or bytes, got "
+            f"{type(model).__name__}: use SGH, ITQ, GenerativeQuantizer or another of its kind"
         )
     model.fingerprint_  # noqa: B018 - raises NotFittedError
+    return _KINDS[model.capabilities.codes]
 
 
 def first_manifest(model: Any, *, keep_vectors: str | None, metric: str | None) -> Manifest:
     """Check the options of a new collection, and say what it begins with."""
-    check_model(model)
+    kind = check_model(model)
     if keep_vectors is not None:
         check_choice(keep_vectors, KEPT, name="keep_vectors")
     metric = metric or getattr(model, "metric", None) or "l2"
+    check_choice(metric, METRICS, name="metric")
+    if kind == "tables":
+        model.scorer(metric)  # says so if it cannot score this metric
     return Manifest(
-        n_bits=model.n_bits,
+        kind=kind,
+        n_bits=model.code_bits,
         width=model.n_features_in_,
-        metric=check_choice(metric, METRICS, name="metric"),
+        metric=metric,
         keep_vectors=keep_vectors,
         fingerprint=model.fingerprint_,
         model=model_folder(model),
@@ -84,7 +97,7 @@ def load_checked(folder: Path, manifest: Manifest) -> Any:
         raise StorageError(
             f"{folder} was given another model since it was opened here: call refresh()"
         ) from error
-    sizes = model.n_bits, model.n_features_in_
+    sizes = model.code_bits, model.n_features_in_
     if model.fingerprint_ != manifest.fingerprint or sizes != (manifest.n_bits, manifest.width):
         raise BadFile(
             f"{path} is not the model that the codes were made with: restore it from a copy"
@@ -120,7 +133,9 @@ def encode_queries(model: Any, queries: Vectors) -> Codes:
 
 def place_new_model(folder: Path, manifest: Manifest, model: Any) -> dict[str, Any]:
     """Store a model that shall replace the present one; return what the manifest must then say."""
-    check_model(model)
+    kind = check_model(model)
+    if kind == "tables":
+        model.scorer(manifest.metric)
     if manifest.keep_vectors is None:
         raise InvalidInput(
             "no vectors are kept here, and codes cannot be made of codes: create a new "
@@ -135,7 +150,8 @@ def place_new_model(folder: Path, manifest: Manifest, model: Any) -> dict[str, A
     if name != manifest.model:
         model.save(folder / name, overwrite=True)
     return {
-        "n_bits": model.n_bits,
+        "kind": kind,
+        "n_bits": model.code_bits,
         "fingerprint": model.fingerprint_,
         "model": name,
         **describe_model(folder / name),

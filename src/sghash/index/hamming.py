@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from typing import Any, Self
+from typing import Any, ClassVar
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from sghash.index.file import Contents, read_index, write_index
-from sghash.index.held import Held
+from sghash.index.base import CodeIndex, Mask
 from sghash.kernels import hamming_neighbors, hamming_range
 from sghash.neighbors import Neighbors, RangeNeighbors
 from sghash.validation import (
     Codes,
-    Ids,
     check_codes,
-    check_ids,
     check_k,
-    check_mask,
     check_n_bits,
     check_radius,
     check_threads,
     n_bytes_of,
-    next_ids,
 )
 
 
-class HammingIndex:
-    """Packed codes with stable int64 ids; every search is exact and ordered by (distance, id).
+class HammingIndex(CodeIndex):
+    """Packed codes of bits with stable int64 ids; every search is exact, by (distance, id).
 
-    Rows are kept in rising order of their ids, so an id is found by bisection (no table, no
-    extra memory, about 20 comparisons among a million). Ids that are 0, 1, 2, ... take no memory,
-    others 8 bytes each; adding ids below the largest one moves the rows above them.
-
-    Any number of threads may use one index. Changes happen one after the other, and each call
-    that reads sees the index as it was at one moment, with all of a change or nothing of it. A
-    mask belongs to the `ids` of one moment: do not change the index between the two.
+    Ids without gaps take no memory, others 8 bytes each. Any number of threads may use one index:
+    each call that reads sees it as it was at one moment.
 
     Parameters
     ----------
@@ -47,7 +34,7 @@ class HammingIndex:
     Examples
     --------
     >>> import numpy as np, sghash
-    >>> index = sghash.HammingIndex(n_bits=3)
+    >>> index = sghash.HammingIndex(3)
     >>> index.add(sghash.pack_bits([[0, 0, 0], [0, 1, 1], [1, 1, 1]]))
     array([0, 1, 2])
     >>> distances, ids = index.search(sghash.pack_bits([0, 1, 0]), k=2)
@@ -55,57 +42,16 @@ class HammingIndex:
     ([[1, 1]], [[0, 1]])
     """
 
-    def __init__(self, *, n_bits: int) -> None:
+    kind: ClassVar[str] = "hamming"
+
+    def __init__(self, n_bits: int) -> None:
         self.n_bits = check_n_bits(n_bits)
-        # All that can change, in one attribute: readers take it once, writers replace it at once.
-        self._held = Held(np.empty((0, n_bytes_of(self.n_bits)), dtype=np.uint8), 0, None, 0)
-        self._change = threading.Lock()
+        super().__init__(n_bytes_of(self.n_bits))
         # Bits that kernels count: whole bytes where the padding of mapped codes is not checked.
         self._counted_bits = self.n_bits
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_held": self._held.alone(), "_change": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _change=threading.Lock())
-
-    def __len__(self) -> int:
-        return self._held.n
-
     def __repr__(self) -> str:
-        return f"HammingIndex(n_bits={self.n_bits}) with {len(self)} codes"
-
-    @property
-    def ids(self) -> Ids:
-        """All ids, rising; a mask is aligned with them."""
-        return self._held.all_ids()
-
-    @property
-    def codes(self) -> Codes:
-        """All packed codes, in the order of `ids`; a read-only view that no change touches."""
-        view = self._held.codes
-        view.flags.writeable = False
-        return view
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of memory (or of mapped file) that codes and ids take."""
-        held = self._held
-        return held.buffer.nbytes + (0 if held.ids is None else held.ids.nbytes)
-
-    def add(self, codes: ArrayLike, ids: ArrayLike | None = None) -> Ids:
-        """Add packed codes and return their ids (n,) int64, in the order given.
-
-        Without `ids` they get the next numbers never used before.
-        """
-        rows = check_codes(codes, self.n_bits)
-        given = None if ids is None else check_ids(ids, len(rows))
-        with self._change:
-            held = self._held
-            numbers = next_ids(held.next_id, len(rows)) if given is None else given.copy()
-            if len(rows):
-                self._held = held.with_rows(rows, numbers)
-        return numbers
+        return f"HammingIndex({self.n_bits}) with {len(self)} codes"
 
     def search(
         self,
@@ -127,10 +73,10 @@ class HammingIndex:
             queries,
             check_k(k),
             n_bits=self._counted_bits,
-            mask=None if mask is None else check_mask(mask, held.n),
+            mask=self._mask(mask, held),
             threads=check_threads(threads),
         )
-        return Neighbors(found.distances, held.ids_at(found.ids))
+        return Neighbors(found.distances, held.row_ids.at(found.ids))
 
     def range_search(
         self,
@@ -151,43 +97,30 @@ class HammingIndex:
             queries,
             check_radius(radius),
             n_bits=self._counted_bits,
-            mask=None if mask is None else check_mask(mask, held.n),
+            mask=self._mask(mask, held),
             threads=check_threads(threads),
         )
-        return RangeNeighbors(found.limits, found.distances, held.ids_at(found.ids))
+        return RangeNeighbors(found.limits, found.distances, held.row_ids.at(found.ids))
 
-    def delete(self, ids: ArrayLike) -> None:
-        """Remove the codes with these ids; all other ids stay as they are."""
-        chosen = check_ids(ids)
-        with self._change:
-            rows = self._held.rows_of(chosen)
-            if len(rows):
-                self._held = self._held.without(rows)
+    def nearest_rows(
+        self, query_codes: Codes, k: int, *, mask: Mask | None, threads: int, ties: bool = False
+    ) -> Neighbors:
+        """Return rows instead of ids, for arguments that have been checked.
 
-    def codes_of(self, ids: ArrayLike) -> Codes:
-        """Return the packed codes of these ids, in the order given."""
-        held = self._held
-        return np.asarray(held.buffer[held.rows_of(check_ids(ids))])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the index to `path`; an existing file is replaced only by a complete one."""
-        held = self._held
-        write_index(path, Contents(self.n_bits, held.next_id, held.codes, held.ids))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
-        """Read an index from `path` and check it.
-
-        With `mmap` the rows stay in the file and processes share them; their checksum is then
-        not read (`sghash.index.file.verify_index` does). The file must stay as it is meanwhile: if
-        it is cut short, the system ends a process that reads where it was (SIGBUS), and no
-        exception can be raised instead. To replace it, `save` to its path, which leaves the old
-        file to those who have it open. Without `mmap` all is read now, and no such danger remains.
+        With `ties`, a tenth more columns: rows that tie with the k-th, and not all beyond it.
         """
-        contents = read_index(path, mmap=mmap)
-        index = cls(n_bits=contents.n_bits)
-        codes = contents.codes
-        index._held = Held(codes, len(codes), contents.ids, contents.next_id)
-        if mmap:
-            index._counted_bits = 8 * n_bytes_of(index.n_bits)
-        return index
+        from sghash.kernels.hamming.shortlist import hamming_shortlist
+
+        search = hamming_shortlist if ties else hamming_neighbors
+        return search(
+            self._held.codes, query_codes, k, n_bits=self._counted_bits, mask=mask, threads=threads
+        )
+
+    def _checked(self, codes: ArrayLike) -> Codes:
+        return check_codes(codes, self.n_bits)
+
+    def _options(self) -> dict[str, Any]:
+        return {"n_bits": self.n_bits}
+
+    def _leave_unchecked(self) -> None:
+        self._counted_bits = 8 * self.n_bytes

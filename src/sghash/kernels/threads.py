@@ -44,9 +44,16 @@ def run(jobs: Sequence[Job], *, single_blas: bool = False) -> None:
         job(*part, stopped)
         return
     with _blas_threads(1) if single_blas else nullcontext(), ThreadPoolExecutor(len(jobs)) as pool:
-        futures: list[Future[None]] = [pool.submit(job, *part, stopped) for job, part in jobs]
+        futures: list[Future[None]] = []
         try:
+            for job, part in jobs:
+                futures.append(pool.submit(job, *part, stopped))
             wait(futures, return_when=FIRST_EXCEPTION)
+        except RuntimeError as error:
+            # Ctrl-C within a lock of `threading` comes out as "release unlocked lock".
+            if isinstance(error.__context__, KeyboardInterrupt):
+                raise error.__context__ from None
+            raise
         finally:
             stopped.set()
         for future in futures:

@@ -24,8 +24,18 @@ from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput, SghashError
 from sghash.models.capabilities import Capabilities
+from sghash.models.shared.scorers import Scorer, linear_scorer
 from sghash.models.store import fingerprint_of, save_model
-from sghash.validation import Codes, Vectors, check_n_bits, n_bytes_of
+from sghash.tables import CodeLayout, QueryTables
+from sghash.validation import (
+    METRICS,
+    Codes,
+    Vectors,
+    check_choice,
+    check_n_bits,
+    check_vectors,
+    n_bytes_of,
+)
 
 BLOCK_ROWS = 16384
 # Models that must hold their training data take at most this much of a source beyond memory.
@@ -72,6 +82,40 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         with self._unchanged_on_failure():
             self._fit(self._training_vectors(X), y)
         return self
+
+    @property
+    def code_bits(self) -> int:
+        """Bits that a code takes: `n_bits`, or eight for each byte."""
+        raise InvalidInput(f"the codes of {type(self).__name__} are not bits or bytes")
+
+    def scorer(self, metric: str | None = None) -> Scorer:
+        """Return what makes query tables in one metric; None is the model's own, or "l2".
+
+        Whoever asks often keeps it: it does not change with the model.
+        """
+        raise InvalidInput(
+            f"{type(self).__name__} has no query tables: search its codes by Hamming distance, or "
+            "use SGH, ITQ or a quantizer"
+        )
+
+    def query_tables(self, queries: ArrayLike, *, metric: str | None = None) -> QueryTables:
+        """Tables that score real queries (n, d) against codes; smaller is nearer.
+
+        For `TableIndex.search`, over the codes of the same model.
+        """
+        check_is_fitted(self)
+        rows = check_vectors(queries, width=self.n_features_in_, name="queries")
+        return self.scorer(metric).query_tables(rows)
+
+    def code_layout(self, metric: str | None = None) -> CodeLayout:
+        """What a `TableIndex` must know of the codes; `metric` is that of the query tables."""
+        return self.scorer(metric).layout
+
+    def _metric(self, metric: str | None) -> str:
+        """The metric asked for, or else the model's own, or "l2"."""
+        check_is_fitted(self)
+        own: str = getattr(self, "metric", "l2")
+        return check_choice(own if metric is None else metric, METRICS, name="metric")
 
     @property
     def fingerprint_(self) -> str:
@@ -156,6 +200,11 @@ class BinaryHasher(VectorModel):
 
     n_bits: int
 
+    @property
+    def code_bits(self) -> int:
+        """Bits that a code takes."""
+        return int(self.n_bits)
+
     @abstractmethod
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
         """Bits (n, n_bits) of vectors (n, d) float32; a fitted model, checked input."""
@@ -165,6 +214,10 @@ class BinaryHasher(VectorModel):
         raise InvalidInput(
             f"{type(self).__name__} has no decoder: use SGH, ITQ or another model that has one"
         )
+
+    def scorer(self, metric: str | None = None) -> Scorer:
+        """Return what makes query tables in one metric; None is the model's own, or "l2"."""
+        return linear_scorer(self, self._metric(metric))
 
     def fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Learn the code from vectors `X` (n, d): an array, a memory map or a `VectorSource`."""

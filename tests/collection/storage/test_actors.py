@@ -188,7 +188,7 @@ def test_a_fork_can_refresh_and_holds_no_guard_of_another_thread(tmp_path):
     """The guard of what a search of all rows computes first is held when the fork happens."""
     said = run(
         """
-        from sghash.collection.storage import rows
+        from sghash.index import tables as rows
         collection = Collection.create(path, model)
         collection.add(training[:5])
         out, into = os.pipe()

@@ -27,13 +27,13 @@ from sghash.collection.storage.manifest import (
     read_manifest,
     write_manifest,
 )
-from sghash.collection.storage.sections import BLOCK, read_sections
 from sghash.collection.storage.segments import MAGIC, Progress, Segment, write_marks, write_segment
 from sghash.collection.storage.state import State
 from sghash.collection.storage.verification import Summary, verify
 from sghash.collection.stored_model import describe_model, verify_model
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import storage_errors, sync_folder
+from sghash.index.container import BLOCK, read_sections
 
 
 def back_up(
@@ -139,8 +139,9 @@ class _Copy:
             file.verify()
             write_new(self._target / name, _blocks(file.data))
         entry = SegmentEntry(
-            name, len(segment.rows), identity=file.identity, checksum=file.checksum
-        )
+            name, len(segment.rows), identity=file.identity, checksum=file.checksum,
+            kind=segment.rows.index.kind,
+        )  # fmt: skip
         if segment.alive is not None:
             entry = write_marks(self._target / self._name("deleted"), segment, entry)
         self._tell(segment.n_alive)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sghash.errors import StorageError
-from sghash.files import storage_errors, sync_folder
+from sghash.files import Place, place_of, storage_errors, sync_folder
 
 LOCK = "writer.lock"
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -124,15 +124,8 @@ class Handle:
             self.close()
 
 
-Place = tuple[int, int]
-
 # Closed in the child of a fork, or the child would keep the parent's lock after its death.
 _open_handles: weakref.WeakSet[Handle] = weakref.WeakSet()
-
-
-def place_of(status: os.stat_result) -> Place:
-    """Device and number of a file: the same under every name, and after a change of folders."""
-    return status.st_dev, status.st_ino
 
 
 def _leave_to_parent() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from sghash.collection.storage.log import LogContents, read_log
 from sghash.collection.storage.manifest import Manifest, read_manifest
-from sghash.collection.storage.sections import unpack_sections
 from sghash.collection.storage.segments import Segment, is_still, marked_anew, read_segment
 from sghash.collection.storage.state import Draft, State, shape_of
 from sghash.errors import BadFile
 from sghash.files import storage_errors
+from sghash.index.container import unpack_sections
 
 # A writer may replace files between our reading of the manifest and of what it names.
 _ATTEMPTS = 100

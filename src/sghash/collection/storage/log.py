@@ -26,9 +26,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from sghash.collection.storage.disk import Handle, Place, place_of, sync_file, write_all, write_new
+from sghash.collection.storage.disk import Handle, sync_file, write_all, write_new
 from sghash.errors import BadFile, NewerFormat, StorageError
-from sghash.files import storage_errors
+from sghash.files import Place, place_of, storage_errors
 
 MAGIC = b"SGHCOLOG"
 VERSION = 2

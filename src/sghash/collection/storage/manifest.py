@@ -21,13 +21,14 @@ from sghash.collection.storage.columns import KINDS
 from sghash.collection.storage.disk import replace_file
 from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
 from sghash.files import storage_errors
+from sghash.index import INDEXES
 from sghash.validation import MAX_ID, METRICS, check_n_bits
 
 NAME = "manifest.json"
 FORMAT = "sghash-collection"
 VERSION = 2
 #: What a segment may be: the kind of its index.
-SEGMENT_KINDS = ("hamming",)
+SEGMENT_KINDS = tuple(INDEXES)
 # Far fewer than names have room for: a number of a file never grows out of its name.
 MAX_FILES = 10**15
 KEPT = ("float16", "float32")
@@ -77,7 +78,8 @@ class Manifest:
     `n_rows` counts the living rows of the segments, without those of the log; `log_end` is how long
     the log was when a writer last closed it; `copied_end` how long the original's log was when this
     was copied from it, 0 unless it is a copy that no writer has changed since; `plan` is what was
-    measured about searching this collection, None if nothing was.
+    measured about searching this collection, None if nothing was. `kind` is that of the index in
+    every segment; codes of the kind "tables" have `n_bits` / 8 bytes.
     """
 
     n_bits: int
@@ -100,6 +102,7 @@ class Manifest:
     copied_end: int = 0
     model_bytes: int = 0
     plan: dict[str, Any] | None = None
+    kind: str = SEGMENT_KINDS[0]
     version: int = VERSION
 
     def files(self) -> set[str]:
@@ -121,11 +124,8 @@ class Manifest:
 
     def same_files(self, other: Manifest) -> bool:
         """Whether both consist of the same segments and the same log."""
-        mine = self.identity, self.segments, self.log, self.log_identity, self.n_bits, self.width
-        return mine == (
-            other.identity, other.segments, other.log, other.log_identity, other.n_bits,
-            other.width,
-        )  # fmt: skip
+        names = "identity", "segments", "log", "log_identity", "n_bits", "width", "kind"
+        return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -201,8 +201,11 @@ def _check(manifest: Manifest) -> None:
     marked = manifest.version > 1
     _expect(_is_identity(manifest.identity, required=marked), "identity")
     _expect(_is_identity(manifest.log_identity, required=marked), "log_identity")
+    _check_kind(manifest.kind, NAME)
+    _expect(manifest.kind == "hamming" or manifest.n_bits % 8 == 0, "n_bits")
     for entry in manifest.segments:
         _check_entry(entry)
+        _expect(entry.kind == manifest.kind, "segments")
     named = [name for entry in manifest.segments for name in (entry.file, entry.deleted) if name]
     _expect(len(set(named)) == len(named), "segments")
 
@@ -215,11 +218,15 @@ def _check_entry(entry: SegmentEntry) -> None:
     _expect(_is_identity(entry.deleted_identity, required=False), "segments")
     for number in (entry.checksum, entry.deleted_checksum):
         _expect(number is None or _is_count(number), "segments")
-    _expect(isinstance(entry.kind, str), "segments")
-    if entry.kind not in SEGMENT_KINDS:
+    _check_kind(entry.kind, entry.file)
+
+
+def _check_kind(kind: Any, name: str) -> None:
+    _expect(isinstance(kind, str), "kind")
+    if kind not in SEGMENT_KINDS:
         raise NewerFormat(
-            f"{entry.file} is a segment of the kind {entry.kind!r}, this sghash knows "
-            f"{', '.join(SEGMENT_KINDS)}: upgrade sghash"
+            f"{name} is of the kind {kind!r}, this sghash knows {', '.join(SEGMENT_KINDS)}: "
+            "upgrade sghash"
         )
 
 

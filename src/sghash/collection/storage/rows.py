@@ -6,12 +6,10 @@ answer, and an id is found by bisection.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,42 +17,30 @@ from numpy.typing import NDArray
 from sghash.collection.storage.columns import KINDS, Column, join_columns
 from sghash.collection.storage.texts import KeyTable, Texts, empty_texts, join_texts, key_table
 from sghash.errors import BadFile
-from sghash.validation import MAX_ID, Codes, Ids, Vectors, n_bytes_of
-
-if TYPE_CHECKING:
-    from sghash.kernels.tables.search import Terms
-
-
-# Held while terms are computed, of any rows: two threads must not do the same work at once.
-_terms_guard = threading.Lock()
-
-
-def _renew_guard() -> None:
-    global _terms_guard
-    _terms_guard = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    # A fork may happen while another thread holds it: in the child nobody would free it.
-    os.register_at_fork(after_in_child=_renew_guard)
+from sghash.index import CodeIndex, TableIndex
+from sghash.index.rows import RowIds, row_ids
+from sghash.validation import MAX_ID, Codes, Ids
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """`ids` is None where they are `first`, `first` + 1, ...; `vectors` and `keys` may be None."""
+    """Codes and ids in an index; `vectors` and `keys` may be None."""
 
-    first: int
-    ids: Ids | None
-    codes: Codes
+    index: CodeIndex
     vectors: NDArray[Any] | None = None
     keys: Texts | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     stored_keys: KeyTable | None = None
     _table: KeyTable | None = field(default=None, init=False, repr=False)
-    _terms: Terms | None = field(default=None, init=False, repr=False)
+    _scored: tuple[TableIndex, TableIndex] | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.index)
+
+    @property
+    def codes(self) -> Codes:
+        """All codes (n, n_bytes)."""
+        return self.index.codes
 
     @property
     def keys_by_hash(self) -> KeyTable | None:
@@ -65,43 +51,29 @@ class Rows:
             object.__setattr__(self, "_table", key_table(self.keys))
         return self._table
 
-    def terms(self, gram: Vectors, threads: int) -> Terms:
-        """What each code adds to scores by itself, a byte per row; computed once, kept in memory.
+    def scored_by(self, like: TableIndex) -> TableIndex:
+        """The same codes in an index like this one; made once, for what it computes is kept.
 
-        `gram` are the tables of the collection's decoder, the same at every call.
+        `like` is empty, and the same at every call for the rows of one model.
         """
-        with _terms_guard:
-            if self._terms is None:
-                from sghash.kernels.tables.search import make_terms
-                from sghash.kernels.tables.terms import code_terms
-
-                values = code_terms(self.codes, gram, threads=threads)
-                object.__setattr__(self, "_terms", make_terms(values, gram))
-            assert self._terms is not None
-            return self._terms
+        kept = self._scored
+        if kept is None or kept[0] is not like:
+            kept = like, like.over(self.codes, self.index.row_ids)
+            object.__setattr__(self, "_scored", kept)
+        return kept[1]
 
     def ids_at(self, rows: NDArray[np.int64] | slice) -> Ids:
         """Ids of these rows."""
-        if self.ids is not None:
-            return np.asarray(self.ids[rows], dtype=np.int64)
-        if isinstance(rows, slice):
-            return np.arange(self.first, self.first + len(self), dtype=np.int64)[rows]
-        return rows + self.first
+        return self.index.row_ids.at(rows)
 
     def find(self, ids: Ids) -> NDArray[np.int64]:
         """Row of each id, -1 where it is not here."""
-        n = len(self)
-        if self.ids is None:
-            rows = ids - self.first
-            return np.where((rows >= 0) & (rows < n), rows, -1)
-        if n == 0:
-            return np.full(len(ids), -1, dtype=np.int64)
-        rows = np.minimum(np.searchsorted(self.ids, ids), n - 1)
-        return np.where(self.ids[rows] == ids, rows, -1)
+        return self.index.row_ids.find(ids)
 
     def take(self, rows: NDArray[np.int64]) -> Rows:
         """Return these rows, which must rise, as rows of their own in memory."""
         return make_rows(
+            self.index,
             self.ids_at(rows),
             self.codes[rows],
             vectors=None if self.vectors is None else self.vectors[rows],
@@ -111,6 +83,7 @@ class Rows:
 
 
 def make_rows(
+    like: CodeIndex,
     ids: Ids,
     codes: Codes,
     *,
@@ -118,17 +91,14 @@ def make_rows(
     keys: Texts | None = None,
     columns: Mapping[str, Column] | None = None,
 ) -> Rows:
-    """Rows in any order of ids, all different, as `Rows`; ids without gaps take no memory."""
-    n = len(ids)
-    if n and np.any(ids[1:] < ids[:-1]):
+    """Rows in any order of ids, all different, in an index of the kind of `like`."""
+    if np.any(ids[1:] < ids[:-1]):
         order = np.argsort(ids, kind="stable")
         ids, codes = ids[order], codes[order]
         vectors = None if vectors is None else vectors[order]
         keys = None if keys is None else keys.take(order)
         columns = {name: column.take(order) for name, column in (columns or {}).items()}
-    first = int(ids[0]) if n else 0
-    without_gaps = n == 0 or int(ids[-1]) - first == n - 1
-    return Rows(first, None if without_gaps else ids, codes, vectors, keys, columns or {})
+    return Rows(like.over(codes, row_ids(ids)), vectors, keys, columns or {})
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
@@ -139,6 +109,7 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
         keys = join_texts([part.keys or empty_texts(len(part)) for part in parts])
     vectors = [part.vectors for part in parts if part.vectors is not None]
     return make_rows(
+        parts[0].index,
         np.concatenate([part.ids_at(everything) for part in parts]),
         np.concatenate([part.codes for part in parts]),
         vectors=np.concatenate(vectors) if vectors else None,
@@ -150,8 +121,8 @@ def join_rows(parts: Sequence[Rows]) -> Rows:
 def rows_to_arrays(rows: Rows) -> dict[str, NDArray[Any]]:
     """Name every array of `rows`, for a segment or a record of the log."""
     arrays: dict[str, NDArray[Any]] = {"codes": rows.codes}
-    if rows.ids is not None:
-        arrays["ids"] = rows.ids
+    if rows.index.row_ids.ids is not None:
+        arrays["ids"] = rows.index.row_ids.ids
     if rows.vectors is not None:
         arrays["vectors"] = rows.vectors
     if rows.keys is not None:
@@ -170,13 +141,16 @@ def rows_to_arrays(rows: Rows) -> dict[str, NDArray[Any]]:
 def describe_rows(rows: Rows) -> dict[str, Any]:
     """What must be known beside the arrays."""
     kinds = {name: column.kind for name, column in rows.columns.items()}
-    return {"n": len(rows), "first": rows.first, "kinds": kinds}
+    return {"n": len(rows), "first": rows.index.row_ids.first, "kinds": kinds}
 
 
 class Shape(NamedTuple):
-    """What all rows of a collection have in common, as its manifest says."""
+    """What all rows of a collection have in common, as its manifest says.
 
-    n_bits: int
+    `like` is an empty index of their kind.
+    """
+
+    like: CodeIndex
     width: int
     keep_vectors: str | None
 
@@ -195,7 +169,7 @@ def checked_rows(
             raise ValueError("its numbers are not valid")
         if not (0 <= n <= MAX_ID and first >= 0 and first + n <= MAX_ID + 1):
             raise ValueError("its numbers are not valid")
-        codes = _array(arrays, "codes", "u1", (n, n_bytes_of(shape.n_bits)))
+        codes = _array(arrays, "codes", "u1", (n, shape.like.n_bytes))
         ids = _array(arrays, "ids", "i8", (n,)) if "ids" in arrays else None
         vectors = None
         if shape.keep_vectors is not None:
@@ -212,7 +186,8 @@ def checked_rows(
         _refuse_unknown(arrays, columns, shape)
     except (KeyError, ValueError, TypeError) as error:
         raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
-    return Rows(first, ids, codes, vectors, keys, columns, stored)
+    index = shape.like.over(codes, RowIds(n, first, ids))
+    return Rows(index, vectors, keys, columns, stored)
 
 
 def _refuse_unknown(

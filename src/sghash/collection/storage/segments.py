@@ -13,18 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.collection.storage.columns import join_columns
-from sghash.collection.storage.disk import place_of
+from sghash.collection.storage.disk import write_new
 from sghash.collection.storage.manifest import SegmentEntry, new_identity
 from sghash.collection.storage.rows import Rows, Shape, checked_rows, describe_rows, rows_to_arrays
-from sghash.collection.storage.sections import (
+from sghash.collection.storage.texts import empty_texts, join_texts, key_table
+from sghash.errors import BadFile
+from sghash.files import place_of
+from sghash.index.container import (
+    Packing,
     Section,
     SectionFile,
     read_sections,
     section_of,
-    write_sections,
 )
-from sghash.collection.storage.texts import empty_texts, join_texts, key_table
-from sghash.errors import BadFile
+from sghash.index.rows import row_ids
 from sghash.validation import Codes, Ids
 
 MAGIC = b"SGHSEGMT"
@@ -107,7 +109,7 @@ def read_segment(folder: Path, entry: SegmentEntry, shape: Shape, *, in_memory: 
     file = read_sections(folder / entry.file, MAGIC, in_memory=in_memory)
     _check_identity(file, entry.identity, entry.checksum, folder)
     kind = file.about.get("kind", entry.kind)
-    if kind != entry.kind:
+    if not kind == entry.kind == shape.like.kind:
         raise BadFile(f"{file.path} is of the kind {kind!r}, the manifest says {entry.kind!r}")
     rows = checked_rows(file.path, file.about, file.arrays, shape)
     if len(rows) != entry.n:
@@ -139,8 +141,14 @@ def write_marks(path: Path, segment: Segment, entry: SegmentEntry) -> SegmentEnt
     identity = new_identity()
     about = {"n": len(alive), "identity": identity, "segment": entry.identity}
     marks = {"deleted": section_of(np.packbits(~alive))}
-    checksum = write_sections(path, DELETED_MAGIC, about, marks)
-    return replace(entry, deleted=path.name, deleted_identity=identity, deleted_checksum=checksum)
+    packing = Packing(DELETED_MAGIC, about, marks)
+    write_new(path, packing)
+    return replace(
+        entry,
+        deleted=path.name,
+        deleted_identity=identity,
+        deleted_checksum=packing.checksum,
+    )
 
 
 def read_marks(folder: Path, entry: SegmentEntry) -> NDArray[np.bool_] | None:
@@ -170,14 +178,15 @@ def write_segment(
     path: Path,
     segments: Sequence[Segment],
     *,
+    kind: str | None = None,
     encode: Encode | None = None,
     callback: Progress | None = None,
 ) -> SegmentEntry:
     """Merge the living rows of some segments into one file; return its entry for the manifest.
 
     Codes and vectors stream through memory in pieces; ids, keys and metadata pass through as a
-    whole. `encode` makes new codes out of the vectors. What is read is checked first: a damaged
-    block must not get a right checksum.
+    whole. `encode` makes new codes out of the vectors, for an index of this `kind`. What is read
+    is checked first: a damaged block must not get a right checksum.
     """
     for segment in segments:
         if segment.file is not None:
@@ -197,10 +206,12 @@ def write_segment(
     if small.keys is not None:
         table = key_table(small.keys)
         sections["keys.hashes"], sections["keys.rows"] = map(section_of, table)
-    entry = SegmentEntry(path.name, n, identity=new_identity())
+    kind = kind or segments[0].rows.index.kind
+    entry = SegmentEntry(path.name, n, identity=new_identity(), kind=kind)
     about = {"n": n, "identity": entry.identity, "kind": entry.kind}
-    checksum = write_sections(path, MAGIC, describe_rows(small) | about, sections)
-    return replace(entry, checksum=checksum)
+    packing = Packing(MAGIC, describe_rows(small) | about, sections)
+    write_new(path, packing)
+    return replace(entry, checksum=packing.checksum)
 
 
 def _told(
@@ -246,7 +257,6 @@ class _Merge:
 
     def small_fields(self) -> Rows:
         """Ids, keys and columns as rows whose codes and vectors are empty stand-ins."""
-        n = len(self.order)
         keys, columns = None, {}
         if any(part.keys is not None for part in self.parts):
             texts = [
@@ -261,14 +271,6 @@ class _Merge:
             ]
             joined = join_columns(taken)
             columns = {name: column.take(self.order) for name, column in joined.items()}
-        first = int(self.ids[0]) if n else 0
-        without_gaps = n == 0 or int(self.ids[-1]) - first == n - 1
         vectors = next((part.vectors[:0] for part in self.parts if part.vectors is not None), None)
-        return Rows(
-            first,
-            None if without_gaps else self.ids,
-            self.parts[0].codes[:0],
-            vectors,
-            keys,
-            columns,
-        )
+        index = self.parts[0].index
+        return Rows(index.over(index.codes[:0], row_ids(self.ids)), vectors, keys, columns)

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.collection.storage.disk import Place
 from sghash.collection.storage.log import START
 from sghash.collection.storage.manifest import Manifest
 from sghash.collection.storage.rows import Rows, Shape, checked_rows, join_rows
 from sghash.collection.storage.segments import Segment, View
 from sghash.collection.storage.texts import hashes_of, rows_of_keys
 from sghash.errors import BadFile
+from sghash.files import Place
+from sghash.index import CodeIndex, HammingIndex, TableIndex
 from sghash.validation import Ids
 
 
@@ -154,7 +155,14 @@ class Draft:
 
 def shape_of(manifest: Manifest) -> Shape:
     """What every row of a collection looks like."""
-    return Shape(manifest.n_bits, manifest.width, manifest.keep_vectors)
+    return Shape(empty_index(manifest), manifest.width, manifest.keep_vectors)
+
+
+def empty_index(manifest: Manifest) -> CodeIndex:
+    """An index of the kind that every segment holds."""
+    if manifest.kind == TableIndex.kind:
+        return TableIndex(manifest.n_bits // 8)
+    return HammingIndex(manifest.n_bits)
 
 
 def _find(segments: Sequence[Segment], ids: Ids) -> Places:

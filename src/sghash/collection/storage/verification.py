@@ -100,9 +100,10 @@ def check_contents(path: Path, rows: Rows, n_bits: int) -> None:
     """Raise `BadFile` unless all that rows hold can be what a writer wrote."""
     try:
         check_codes(rows.codes, n_bits)
-        if rows.ids is not None and len(rows):
-            _expect(rows.ids[0] == rows.first and int(rows.ids[-1]) <= MAX_ID, "ids")
-            _expect(bool(np.all(rows.ids[1:] > rows.ids[:-1])), "ids")
+        _, first, ids = rows.index.row_ids
+        if ids is not None and len(rows):
+            _expect(ids[0] == first and int(ids[-1]) <= MAX_ID, "ids")
+            _expect(bool(np.all(ids[1:] > ids[:-1])), "ids")
         if rows.vectors is not None:
             _expect(all_finite(rows.vectors), "vectors")
         if rows.keys is not None:
@@ -147,6 +148,7 @@ def stats(state: State) -> dict[str, Any]:
         "n_deleted": sum(len(s.rows) - s.n_alive for s in state.segments()),
         "n_segments": len(manifest.segments),
         "n_rows_in_log": sum(run.n_alive for run in state.runs),
+        "kind": manifest.kind,
         "n_bits": manifest.n_bits,
         "width": manifest.width,
         "metric": manifest.metric,

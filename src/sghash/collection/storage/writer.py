@@ -27,11 +27,11 @@ from sghash.collection.storage.manifest import (
     write_manifest,
 )
 from sghash.collection.storage.rows import Rows, describe_rows, rows_to_arrays
-from sghash.collection.storage.sections import pack_sections, unpack_sections
 from sghash.collection.storage.segments import Encode, Progress, Segment, write_marks, write_segment
 from sghash.collection.storage.state import Draft, State
 from sghash.errors import BadFile, StorageError
 from sghash.files import storage_errors, sync_folder
+from sghash.index.container import pack_sections, unpack_sections
 from sghash.validation import Ids
 
 logger = logging.getLogger("sghash.collection")
@@ -205,7 +205,8 @@ class Writer:
                 entries.append(entry)
         if any(segment.n_alive for segment in merged):
             path = self.folder / self._new_name("segment")
-            entries.append(write_segment(path, merged, encode=encode, callback=callback))
+            kind = (changes or {}).get("kind", manifest.kind)
+            entries.append(write_segment(path, merged, kind=kind, encode=encode, callback=callback))
         log, log_identity = self._new_name("log"), new_identity()
         create_log(self.folder / log, log_identity)
         with storage_errors(self.folder):

@@ -50,6 +50,22 @@ def table_neighbors(
     return result
 
 
+def byte_table_neighbors(
+    codes: Codes,
+    tables: NDArray[np.float32],
+    k: int,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    threads: int = 1,
+) -> Neighbors:
+    """Like `table_neighbors`, among the rows that `mask` allows."""
+    if mask is None:
+        return table_neighbors(np.ascontiguousarray(codes), tables, k, threads=threads)
+    rows = np.flatnonzero(mask)
+    found = table_neighbors(np.ascontiguousarray(codes[rows]), tables, k, threads=threads)
+    return Neighbors(found.distances, np.where(found.ids < 0, -1, np.append(rows, -1)[found.ids]))
+
+
 def _check(codes: Codes, tables: NDArray[np.float32]) -> None:
     check_array(codes, UINT8, 2, "codes")
     check_array(tables, FLOAT32, 3, "tables")

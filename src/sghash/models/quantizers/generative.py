@@ -20,10 +20,12 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
+from sghash.models.capabilities import Capabilities
+from sghash.models.quantizers.scorer import ByteScorer
 from sghash.models.sgh.estimator import SGH
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.shared.blockwise import map_over_blocks
-from sghash.validation import METRICS, Codes, Vectors, check_choice, check_count, check_vectors
+from sghash.validation import METRICS, Codes, Vectors, check_choice, check_count
 
 #: Rows that are trained on.
 MAX_ROWS = 65_536
@@ -42,16 +44,16 @@ WITH_TERM = ("l2", "cosine")
 class GenerativeQuantizer(VectorModel):
     """Codes of `n_bytes` bytes whose decoder is a table of vectors per byte, learned from SGH.
 
-    Not a hashing model: codes are compared through tables (`distance_tables`), not by
-    Hamming distance. For "l2" and "cosine" the last byte of a code holds the squared length of the
-    vector that it stands for, in 256 even steps: nothing else is stored beside the code.
+    Not a hashing model: codes are compared through tables (`query_tables` and `TableIndex`), not
+    by Hamming distance. For "l2" and "cosine" the last byte of a code holds the squared length of
+    the vector that it stands for, in 256 even steps: nothing else is stored beside the code.
 
     Parameters
     ----------
     n_bytes : int
         Bytes of a code, 2 to 32.
     metric : {"l2", "ip", "cosine"}
-        What `distance_tables` scores; "cosine" brings all vectors to unit length first.
+        What `query_tables` score; "cosine" brings all vectors to unit length first.
     n_rounds : int
         Alternations of better codes and better tables.
     n_sweeps : int
@@ -71,6 +73,7 @@ class GenerativeQuantizer(VectorModel):
         Value 0 of the last byte as a squared length, and the step between values.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(codes="bytes", decodes=True, tables=True)
     _learned: ClassVar[tuple[str, ...]] = (
         "encoder_weights_",
         "encoder_bias_",
@@ -188,25 +191,40 @@ class GenerativeQuantizer(VectorModel):
         names = [f"generativequantizer{i}" for i in range(int(self.n_bytes))]
         return np.asarray(names, dtype=object)
 
-    def distance_tables(self, queries: ArrayLike) -> Vectors:
-        """Tables (n_queries, n_bytes, 256) whose sum over a code is the distance by `metric`.
+    @property
+    def code_bits(self) -> int:
+        """Bits that a code takes."""
+        return 8 * int(self.n_bytes)
 
-        Smaller is nearer: squared distance for "l2" and "cosine" (of unit vectors), minus the
-        inner product for "ip".
+    def scorer(self, metric: str | None = None) -> ByteScorer:
+        """Return what makes query tables; None is the model's own metric.
+
+        A model of "l2" gives those of "ip" too; all other metrics need a model of their own.
         """
-        check_is_fitted(self)
-        rows = check_vectors(queries, width=self.n_features_in_, name="queries")
-        rows = self._ready(rows)
-        factor = np.float32(-2 if self.metric in WITH_TERM else -1)
-        room = np.empty((len(rows), int(self.n_bytes), 256), dtype=np.float32)
+        chosen = self._metric(metric)
+        if chosen != self.metric and (self.metric, chosen) != ("l2", "ip"):
+            raise InvalidInput(
+                f"this GenerativeQuantizer was fitted for {self.metric!r} and cannot score "
+                f"{chosen!r}: fit one with metric={chosen!r}"
+            )
+        return ByteScorer(int(self.n_bytes), partial(self._byte_tables, metric=chosen))
+
+    def _byte_tables(self, queries: Vectors, metric: str) -> tuple[Vectors, Vectors]:
+        """What each value of each byte adds to a distance, and what each query adds.
+
+        For "cosine" the distance is half of the squared one, which is 1 - cosine of unit vectors.
+        """
+        rows = self._ready(queries)
+        factor = np.float32(-2 if metric == "l2" else -1)
+        tables = np.zeros((len(rows), int(self.n_bytes), 256), dtype=np.float32)
         for part, table in enumerate(self.tables_):
-            room[:, part] = rows @ (table.T * factor)
-        constant = factor * (rows @ self.bias_)
-        if self.metric in WITH_TERM:
-            room[:, -1] = self.term_low_ + self.term_step_ * np.arange(256)
-            constant = constant + np.square(rows).sum(axis=1)
-        room[:, 0] += constant[:, None]
-        return room
+            tables[:, part] = rows @ (table.T * factor)
+        offsets = factor * (rows @ self.bias_)
+        if metric in WITH_TERM:
+            share = np.float32(1 if metric == "l2" else 0.5)
+            tables[:, -1] = share * (self.term_low_ + self.term_step_ * np.arange(256))
+            offsets = offsets + share * np.square(rows).sum(axis=1)
+        return tables, offsets
 
     def _checked_codes(self, codes: ArrayLike) -> Codes:
         check_is_fitted(self)

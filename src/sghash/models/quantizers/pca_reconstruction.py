@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
 from sghash.models.base import BLOCK_ROWS, VectorModel
+from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes
 from sghash.validation import Vectors, check_count, check_vectors
 
@@ -41,6 +42,7 @@ class PCAReconstruction(VectorModel):
         Variance along each component.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(codes="numbers", decodes=True)
     _learned: ClassVar[tuple[str, ...]] = ("mean_", "components_", "variances_")
 
     def __init__(self, *, n_components: int = 64, random_state: int | None = None) -> None:

@@ -17,11 +17,14 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
+from sghash.models.capabilities import Capabilities
+from sghash.models.quantizers.scorer import ByteScorer
 from sghash.models.shared.axes import balanced_parts, principal_axes
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
 from sghash.models.shared.centroids import assign, k_means, means_of, nearest
+from sghash.models.shared.scorers import unit_queries
 from sghash.optional import require
-from sghash.validation import Codes, Vectors, check_choice, check_count, check_vectors
+from sghash.validation import Codes, Vectors, check_choice, check_count
 
 # As FAISS does by default: more rows than this per centroid hardly change it.
 _ROWS_PER_CENTROID = 256
@@ -31,9 +34,9 @@ _STEPS_TO_COMPARE = 4
 class ProductQuantizer(VectorModel):
     """Each of `n_parts` parts of a vector as the number of its nearest centroid.
 
-    Not a hashing model: codes are compared through tables of distances (`distance_tables`), not
-    by Hamming distance. A code takes `n_parts` bytes, so 8 parts compare with binary codes of 64
-    bits.
+    Not a hashing model: codes are compared through tables of distances (`query_tables` and
+    `TableIndex`), not by Hamming distance. A code takes `n_parts` bytes, so 8 parts compare with
+    binary codes of 64 bits.
 
     With `rotate` it is OPQ: the vectors are first turned by a learned rotation, which alternates
     one k-means step with the best rotation for its reconstructions. It starts either from the
@@ -75,6 +78,7 @@ class ProductQuantizer(VectorModel):
         Centroids, padded with zeros on the right.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(codes="bytes", decodes=True, tables=True)
     _learned: ClassVar[tuple[str, ...]] = ("rotation_", "part_widths_", "centroids_")
 
     def __init__(
@@ -194,23 +198,34 @@ class ProductQuantizer(VectorModel):
         rebuilt = self._rebuilt(self._checked_codes(codes))
         return rebuilt @ self.rotation_.T if self.rotation_.size else rebuilt
 
-    def distance_tables(self, queries: ArrayLike, *, metric: str = "l2") -> NDArray[np.float32]:
-        """Tables (n_queries, n_parts, n_centroids) whose entries add up to a code's distance.
+    @property
+    def code_bits(self) -> int:
+        """Bits that a code takes."""
+        return 8 * int(self.n_parts)
 
-        `metric` is "l2" (squared Euclidean distance between the query and the decoded code) or
-        "ip" (negative inner product).
-        """
-        check_is_fitted(self)
-        check_choice(metric, ("l2", "ip"), name="metric")
-        turned = self._turned(check_vectors(queries, width=self.n_features_in_, name="queries"))
+    def scorer(self, metric: str | None = None) -> ByteScorer:
+        """Return what makes query tables in one metric; None is "l2"."""
+        chosen = self._metric(metric)
+
+        def make(queries: Vectors) -> tuple[Vectors, Vectors]:
+            rows = unit_queries(queries) if chosen == "cosine" else queries
+            tables = self._part_tables(rows, chosen)
+            offsets = np.full(len(rows), 1.0 if chosen == "cosine" else 0.0, dtype=np.float32)
+            return tables, offsets
+
+        return ByteScorer(int(self.n_parts), make)
+
+    def _part_tables(self, queries: Vectors, metric: str) -> Vectors:
+        """What each centroid of each part (n_queries, n_parts, n_centroids) adds to a distance."""
+        turned = self._turned(queries)
         tables = np.empty((len(turned), *self.centroids_.shape[:2]), dtype=np.float32)
         for part, columns in enumerate(self._cut(turned)):
             centroids = self.centroids_[part, :, : columns.shape[1]]
-            if metric == "ip":
-                tables[:, part] = -(columns @ centroids.T)
-            else:
+            if metric == "l2":
                 gaps = columns[:, None, :] - centroids[None]
                 tables[:, part] = np.einsum("ijk,ijk->ij", gaps, gaps)
+            else:
+                tables[:, part] = -(columns @ centroids.T)
         return tables
 
     def transform(self, X: ArrayLike) -> Codes:

@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sghash.bits import pack_bits, unpack_bits
+from sghash.bits import pack_bits
 from sghash.blocks import VectorSource, blocks_of, read_rows
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, translate_sklearn_errors
-from sghash.models.sgh import asymmetric
-from sghash.models.sgh.asymmetric import QueryTables
 from sghash.models.sgh.paper.encoder import draw_bits, sigmoid
 from sghash.models.sgh.paper.generative import Floats, code_values
 from sghash.models.sgh.paper.gradients import encoder_logits, gaussian_decoder
@@ -25,6 +23,7 @@ from sghash.models.sgh.paper.objective import DescriptionLength, description_len
 from sghash.models.sgh.paper.posterior import sharpen
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.shared.blockwise import single_threaded_blas
+from sghash.models.shared.scorers import LinearScorer
 from sghash.validation import Codes, Vectors, available_cores, n_bytes_of
 
 if TYPE_CHECKING:
@@ -182,22 +181,13 @@ class GenerativeHasher(BinaryHasher):
             total += float(np.square(block - back, dtype=np.float64).sum())
         return total / len(vectors)
 
-    def query_tables(self, Q: ArrayLike) -> QueryTables:
-        """Tables that score real queries `Q` (n, d) against codes, by `metric`; smaller is nearer.
-
-        See `sghash.models.sgh.asymmetric` for the formulas and `QueryTables` for the layout.
-        """
-        decoder = gaussian_decoder(self)
-        return asymmetric.query_tables(
-            self._rows(Q), decoder, coding=self.coding, metric=self.metric
-        )
-
-    def code_terms(self, codes: ArrayLike) -> Vectors:
-        """What each code adds to the scores of `query_tables` by itself, (n,) float32."""
-        check_is_fitted(self)
-        bits = unpack_bits(codes, self.n_bits)
-        decoder = gaussian_decoder(self)
-        return asymmetric.code_terms(bits, decoder, coding=self.coding, metric=self.metric)
+    def scorer(self, metric: str | None = None) -> LinearScorer:
+        """Return what makes query tables in one metric; None is the model's own."""
+        chosen, weights = self._metric(metric), self.decoder_weights_.astype(np.float64)
+        origin = self.decoder_bias_.astype(np.float64)
+        if self.coding == "signed":
+            origin, weights = origin - weights.sum(axis=0), 2 * weights
+        return LinearScorer(origin, weights, chosen)
 
     def _rows(self, X: ArrayLike) -> Floats:
         """Checked float32 vectors (n, d), of unit length if the metric is "cosine"."""

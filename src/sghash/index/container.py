@@ -28,8 +28,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.collection.storage.disk import Place, place_of, write_new
 from sghash.errors import BadFile, NewerFormat
+from sghash.files import Place, place_of
 
 VERSION = 2
 #: Types that a section may have.
@@ -59,34 +59,40 @@ def section_of(array: NDArray[Any]) -> Section:
     return Section(array.dtype, array.shape, lambda start, stop: array[start:stop])
 
 
-def write_sections(
-    path: Path, magic: bytes, about: Mapping[str, Any], sections: Mapping[str, Section]
-) -> int:
-    """Write a new file durably, and return its checksum (see `SectionFile.checksum`).
+class Packing:
+    """A file in the making: iterating gives its bytes, in pieces of about 1 MiB.
 
-    Arrays are asked for in pieces of about 1 MiB.
+    Arrays are asked for in such pieces too. `checksum` (see `SectionFile.checksum`) is known when
+    the last piece was given.
     """
-    table, sizes = [], []
-    for name, section in sections.items():
-        dtype = section.dtype.newbyteorder("<")
-        table.append([name, dtype.str, list(section.shape)])
-        sizes.append(dtype.itemsize * int(np.prod(section.shape, dtype=np.int64)))
-    text = json.dumps({**about, "sections": table}).encode()
-    start = _aligned(_PREFIX.size + len(text))
-    text = text.ljust(start - _PREFIX.size)
 
-    checksums: list[int] = []
+    def __init__(
+        self, magic: bytes, about: Mapping[str, Any], sections: Mapping[str, Section]
+    ) -> None:
+        table = [
+            [name, section.dtype.newbyteorder("<").str, list(section.shape)]
+            for name, section in sections.items()
+        ]
+        text = json.dumps({**about, "sections": table}).encode()
+        self._text = text.ljust(_aligned(_PREFIX.size + len(text)) - _PREFIX.size)
+        self._magic, self._sections = magic, sections
+        self._checksums: list[int] = []
 
-    def pieces() -> Iterator[Any]:
-        yield _PREFIX.pack(magic, VERSION, len(text), zlib.crc32(text)) + text
-        for section, size in zip(sections.values(), sizes, strict=True):
-            yield from _checked_blocks(section, checksums)
+    def __iter__(self) -> Iterator[Any]:
+        text, self._checksums = self._text, []
+        yield _PREFIX.pack(self._magic, VERSION, len(text), zlib.crc32(text)) + text
+        for section in self._sections.values():
+            size = section.dtype.itemsize * math.prod(section.shape)
+            yield from _checked_blocks(section, self._checksums)
             yield bytes(_aligned(size) - size)
-        tail = np.asarray(checksums, dtype="<u4").tobytes()
+        tail = np.asarray(self._checksums, dtype="<u4").tobytes()
         yield tail + struct.pack("<I", zlib.crc32(tail))
 
-    write_new(path, pieces())
-    return zlib.crc32(np.asarray(checksums, dtype="<u4").tobytes(), zlib.crc32(text))
+    @property
+    def checksum(self) -> int:
+        """CRC-32 of the header and of the table of checksums."""
+        tail = np.asarray(self._checksums, dtype="<u4").tobytes()
+        return zlib.crc32(tail, zlib.crc32(self._text))
 
 
 def _checked_blocks(section: Section, checksums: list[int]) -> Iterator[Any]:
@@ -199,10 +205,11 @@ class SectionFile:
         """What was drawn at random when the file was made; empty in version 1."""
         return str(self.about.get("identity", ""))
 
-    def verify(self) -> int:
-        """Raise `BadFile` unless every checksum fits; return the number of bytes read.
+    def verify(self, *, skipping: tuple[str, ...] = ()) -> int:
+        """Raise `BadFile` unless every checksum fits; return the number of bytes of the file.
 
-        What is mapped here is tested, not what stands at the path by now.
+        What is mapped here is tested, not what stands at the path by now. Sections to be skipped
+        are not read.
         """
         n_blocks = sum(-(-array.nbytes // BLOCK) for array in self.arrays.values())
         tail = self.data[len(self.data) - 4 * n_blocks - 4 :]
@@ -214,7 +221,8 @@ class SectionFile:
         for name, array in self.arrays.items():
             data = array.reshape(-1).view(np.uint8).data
             for first in range(0, len(data), BLOCK):
-                if zlib.crc32(data[first : first + BLOCK]) != next(expected):
+                right = next(expected)
+                if name not in skipping and zlib.crc32(data[first : first + BLOCK]) != right:
                     raise BadFile(
                         f"{self.path} is damaged: block {first // BLOCK} of its {name} fails its "
                         "checksum; restore it from a copy"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sghash.bits import pack_bits
+from sghash.bits import pack_bits, unpack_bits
 
 
 @pytest.mark.parametrize("coding", ["signed", "binary"])
@@ -21,9 +21,13 @@ def test_tables_score_as_decoding_does(
     codes = pack_bits(rng.random((50, n_bits)) < 0.5)
     queries = rng.standard_normal((7, 5)).astype(np.float32)
     tables, offsets = model.query_tables(queries)
-    assert tables.shape == (7, codes.shape[1], 256) and tables.dtype == np.float32
-    columns = np.arange(codes.shape[1])
-    scores = offsets[:, None] + tables[:, columns, codes].sum(axis=2) + model.code_terms(codes)
+    assert tables.shape == (7, n_bits) and tables.dtype == np.float32
+    bits = unpack_bits(codes, n_bits).astype(np.float64)
+    scores = offsets[:, None] + tables @ bits.T
+    gram = model.code_layout().gram
+    assert (gram is None) == (metric != "l2")
+    if gram is not None:
+        scores += np.einsum("ij,jk,ik->i", bits, gram, bits)
     back = model.decode(codes).astype(np.float64)
     q = queries.astype(np.float64)
     if metric == "l2":

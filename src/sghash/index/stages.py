@@ -1,0 +1,219 @@
+"""Search in stages: a shortlist by one index, ordered by the next, ended by kept vectors.
+
+Each stage orders what the one before it let through, and what ties there is ordered by the stage
+before, then by id. A shortlist that ends among rows of equal Hamming distance is extended by such
+rows, up to a tenth more, so that not their ids but their scores decide. Without a shortlist the
+query tables score every row.
+
+Rows may lie in several parts, each an index of its own; the answer does not depend on how they are
+divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.index.base import CodeIndex, Mask
+from sghash.index.hamming import HammingIndex
+from sghash.index.plans import Stages
+from sghash.index.tables import TableIndex, with_offsets
+from sghash.neighbors import PADDING_ID, Neighbors, empty_neighbors, padding_distance
+from sghash.tables import QueryTables
+from sghash.validation import Codes, Ids, Vectors
+
+
+class Part(NamedTuple):
+    """Some of the rows: by Hamming distance, by tables, and as vectors, each where there is one.
+
+    `mask` allows rows, None allows all. What an index or an array says of row i is said of the
+    same row by the others.
+    """
+
+    hamming: HammingIndex | None = None
+    tables: TableIndex | None = None
+    vectors: NDArray[Any] | None = None
+    mask: Mask | None = None
+
+
+class Query(NamedTuple):
+    """Some queries, as the stages need them: codes, tables, and vectors (n_queries, d)."""
+
+    vectors: Vectors
+    metric: str
+    codes: Codes | None = None
+    tables: QueryTables | None = None
+
+
+class Candidates(NamedTuple):
+    """Rows still in question: (n_queries, m) each, by (distance, id); padding has id -1."""
+
+    distances: NDArray[Any]
+    ids: Ids
+    owners: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    def take(self, order: NDArray[np.int64]) -> Candidates:
+        """Reorder, and cut to, the columns in `order` (n_queries, m')."""
+        queries = np.arange(len(order))[:, None]
+        return Candidates(*(field[queries, order] for field in self))
+
+
+def run_stages(stages: Stages, parts: Sequence[Part], query: Query, *, threads: int) -> Neighbors:
+    """The k nearest rows of each query by the last stage."""
+    k = stages.k
+    if not parts:
+        kind = np.int32 if stages.last == "hamming" else np.float32
+        return empty_neighbors(len(query.vectors), k, kind)
+    if stages.last == "hamming":
+        return answer(hamming_candidates(parts, query, k, threads=threads), k)
+    n_scored = k if stages.last == "tables" else stages.by_tables
+    if stages.by_hamming is None:
+        found = table_candidates(parts, query, n_scored or k, threads=threads)
+    else:
+        found = hamming_candidates(parts, query, stages.by_hamming, threads=threads, ties=True)
+        found = _cut_with_ties(found, stages.by_hamming)
+        if n_scored is not None:
+            found = ordered(found, table_scores(parts, found, query, threads=threads), n_scored)
+    if stages.last == "tables":
+        assert query.tables is not None  # this stage needs them
+        # Behind a shortlist, ties stay in its order.
+        by_id = stages.by_hamming is None
+        return with_offsets(answer(found, k), query.tables.offsets, by_id=by_id)
+    return answer(ordered(found, vector_scores(parts, found, query, threads=threads), k), k)
+
+
+def hamming_candidates(
+    parts: Sequence[Part], query: Query, k: int, *, threads: int, ties: bool = False
+) -> Candidates:
+    """The k nearest rows of all parts by (distance, id), and where they are.
+
+    With `ties`, a tenth more columns: rows beyond the distance of the k-th need not be complete.
+    """
+    from sghash.kernels.hamming.shortlist import with_ties
+
+    assert query.codes is not None  # this stage needs them
+    found = []
+    for owner, part in enumerate(parts):
+        assert part.hamming is not None
+        near = part.hamming.nearest_rows(query.codes, k, mask=part.mask, threads=threads, ties=ties)
+        found.append(_placed(near, part.hamming, owner))
+    return _joined(found, with_ties(k) if ties else k)
+
+
+def table_candidates(parts: Sequence[Part], query: Query, k: int, *, threads: int) -> Candidates:
+    """The k best rows of all parts by (score, id), every row being scored; without offsets."""
+    assert query.tables is not None  # this stage needs them
+    found = []
+    for owner, part in enumerate(parts):
+        assert part.tables is not None
+        near = part.tables.nearest_rows(query.tables, k, mask=part.mask, threads=threads)
+        found.append(_placed(near, part.tables, owner))
+    return _joined(found, k)
+
+
+def _placed(found: Neighbors, index: CodeIndex, owner: int) -> Candidates:
+    """What was found in one part, with ids for its rows."""
+    ids = np.where(found.ids < 0, PADDING_ID, index.row_ids.at(found.ids))
+    return Candidates(found.distances, ids, np.full_like(ids, owner), found.ids)
+
+
+def _joined(parts: Sequence[Candidates], k: int) -> Candidates:
+    """The best k of all parts by (distance, id)."""
+    if len(parts) == 1:
+        return parts[0]
+    joined = Candidates(*(np.concatenate(fields, axis=1) for fields in zip(*parts, strict=True)))
+    last = np.where(joined.ids == PADDING_ID, np.iinfo(np.int64).max, joined.ids)
+    return joined.take(np.lexsort((last, joined.distances), axis=1)[:, :k])
+
+
+def _cut_with_ties(candidates: Candidates, length: int) -> Candidates:
+    """Cut to `length` columns, and mark as padding what is beyond the distance of the last one."""
+    if candidates.ids.shape[1] <= length:
+        return candidates
+    beyond = candidates.distances > candidates.distances[:, length - 1 : length]
+    width = int(np.count_nonzero(~beyond, axis=1).max(initial=length))
+    ids = np.where(beyond, PADDING_ID, candidates.ids)[:, :width]
+    return Candidates(
+        candidates.distances[:, :width],
+        ids,
+        candidates.owners[:, :width],
+        candidates.rows[:, :width],
+    )
+
+
+def table_scores(
+    parts: Sequence[Part], candidates: Candidates, query: Query, *, threads: int
+) -> Vectors:
+    """Score of every candidate by query tables, without offsets; infinite for padding."""
+    queries = query.tables
+    assert queries is not None  # this stage needs them
+
+    def score(part: Part, rows: NDArray[np.int64]) -> Vectors:
+        assert part.tables is not None
+        return part.tables.scores_of_rows(queries, rows, threads=threads)
+
+    return _over_parts(parts, candidates, score)
+
+
+def vector_scores(
+    parts: Sequence[Part], candidates: Candidates, query: Query, *, threads: int
+) -> Vectors:
+    """Exact distance of every candidate's kept vector; infinite for padding."""
+    from sghash.kernels.vectors.stored import kept_distances
+
+    def score(part: Part, rows: NDArray[np.int64]) -> Vectors:
+        assert part.vectors is not None  # the plan of the search has made sure
+        return kept_distances(part.vectors, rows, query.vectors, query.metric, threads=threads)
+
+    return _over_parts(parts, candidates, score)
+
+
+def _over_parts(
+    parts: Sequence[Part],
+    candidates: Candidates,
+    score: Callable[[Part, NDArray[np.int64]], Vectors],
+) -> Vectors:
+    """Scores of all candidates, each by its own part; `score` makes negative rows infinite."""
+    rows = np.where(candidates.ids == PADDING_ID, -1, candidates.rows)
+    if len(parts) == 1:
+        return score(parts[0], rows)
+    found = np.full(rows.shape, np.inf, dtype=np.float32)
+    for owner, part in enumerate(parts):
+        mine = np.where(candidates.owners == owner, rows, -1)
+        np.minimum(found, score(part, mine), out=found)
+    return found
+
+
+def gather(arrays: Sequence[NDArray[Any]], candidates: Candidates) -> NDArray[Any]:
+    """The candidates' rows of one array per part, (n_queries, m, width)."""
+    rows = np.maximum(candidates.rows, 0)
+    if len(arrays) == 1:
+        return arrays[0][rows]
+    out = np.zeros((*rows.shape, arrays[0].shape[1]), dtype=arrays[0].dtype)
+    for owner, array in enumerate(arrays):
+        here = candidates.owners == owner
+        out[here] = array[rows[here]]
+    return out
+
+
+def ordered(candidates: Candidates, scores: Vectors, k: int) -> Candidates:
+    """The k best by score; what ties stays in the order of the stage before, then of ids."""
+    from sghash.kernels.tables.rescoring import best_places
+
+    order = best_places(scores, min(k, scores.shape[1]))
+    return candidates._replace(distances=scores).take(order)
+
+
+def answer(candidates: Candidates, k: int) -> Neighbors:
+    """The first k candidates as `Neighbors`, padded."""
+    result = empty_neighbors(len(candidates.ids), k, candidates.distances.dtype)
+    width = min(k, candidates.ids.shape[1])
+    missing = candidates.ids[:, :width] == PADDING_ID
+    result.ids[:, :width] = candidates.ids[:, :width]
+    padding = padding_distance(result.distances.dtype)
+    result.distances[:, :width] = np.where(missing, padding, candidates.distances[:, :width])
+    return result

@@ -1,0 +1,248 @@
+"""Search with real queries: every code is scored by query tables, and the best are exact."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sghash.errors import InvalidDtype, InvalidInput
+from sghash.index.base import CodeIndex, Mask
+from sghash.index.held import Held
+from sghash.neighbors import Neighbors, padding_distance
+from sghash.tables import CodeLayout, QueryTables
+from sghash.validation import (
+    MAX_BITS,
+    Codes,
+    Vectors,
+    check_codes,
+    check_count,
+    check_k,
+    check_n_bits,
+    check_threads,
+    n_bytes_of,
+)
+
+if TYPE_CHECKING:
+    from sghash.kernels.tables.search import Terms
+
+MAX_BYTES = MAX_BITS // 8
+# Held while terms are computed, of any rows: two threads must not do the same work at once.
+_terms_guard = threading.Lock()
+
+
+def _renew_guard() -> None:
+    global _terms_guard
+    _terms_guard = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    # A fork may happen while another thread holds it: in the child nobody would free it.
+    os.register_at_fork(after_in_child=_renew_guard)
+
+
+class HasLayout(Protocol):
+    """A fitted model that has query tables."""
+
+    def code_layout(self, metric: str | None = None) -> CodeLayout:
+        """What an index must know of the model's codes."""
+
+
+class TableIndex(CodeIndex):
+    """Codes with stable int64 ids, searched by query tables: exact scores, by (score, id).
+
+    A query is never turned into a code, so nothing of it is lost: a model's `query_tables` say
+    what each bit, or each value of each byte, adds to the score of a code. What the scores mean
+    (squared distance, minus the inner product, 1 - cosine) is the model's matter:
+    smaller is nearer.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Bytes of a code, 1 to 512.
+    n_bits : int or None
+        Bits in use where codes are bits: tables may then have one number per bit.
+    gram : (n_bits, n_bits) array or None
+        With it, a code of bits h adds h @ gram @ h to every score.
+
+    Examples
+    --------
+    >>> import numpy as np, sghash
+    >>> vectors = np.random.default_rng(0).standard_normal((1000, 16)).astype(np.float32)
+    >>> model = sghash.ProductQuantizer(4, random_state=0).fit(vectors)
+    >>> index = sghash.TableIndex.for_model(model)
+    >>> _ = index.add(model.encode(vectors))
+    >>> distances, ids = index.search(model.query_tables(vectors[:2]), k=3)
+    >>> ids[:, 0].tolist()
+    [0, 1]
+    """
+
+    kind: ClassVar[str] = "tables"
+
+    def __init__(
+        self, n_bytes: int, *, n_bits: int | None = None, gram: ArrayLike | None = None
+    ) -> None:
+        check_count(n_bytes, name="n_bytes")
+        if n_bytes > MAX_BYTES:
+            raise InvalidInput(f"n_bytes must be at most {MAX_BYTES}, got {n_bytes}")
+        if n_bits is not None and n_bytes_of(check_n_bits(n_bits)) != n_bytes:
+            raise InvalidInput(f"{n_bits} bits take {n_bytes_of(n_bits)} bytes, not {n_bytes}")
+        super().__init__(int(n_bytes))
+        self.n_bits = None if n_bits is None else int(n_bits)
+        self.gram = None if gram is None else _checked_gram(gram, n_bits)
+        self._gram_tables: Vectors | None = None
+        self._terms: tuple[Held, Terms] | None = None
+
+    @classmethod
+    def for_model(cls, model: HasLayout, *, metric: str | None = None) -> Self:
+        """Return an empty index for the codes of a fitted model; `metric` is that of its tables."""
+        layout = model.code_layout(metric)
+        return cls(layout.n_bytes, n_bits=layout.n_bits, gram=layout.gram)
+
+    def __repr__(self) -> str:
+        return f"TableIndex({self.n_bytes}) with {len(self)} codes"
+
+    def search(
+        self,
+        queries: QueryTables,
+        k: int = 10,
+        *,
+        mask: ArrayLike | None = None,
+        threads: int | None = None,
+    ) -> Neighbors:
+        """Return the k codes of least score of each query: float32 and ids int64, (n_queries, k).
+
+        `queries` come from a model's `query_tables`. `mask` (len(index),) bool allows the rows of
+        `ids` where it is True. Where fewer than k rows are allowed, the rest is id -1.
+        """
+        tables = self.checked_queries(queries)
+        held = self._held
+        found = self._nearest(
+            held, tables, check_k(k), self._mask(mask, held), check_threads(threads)
+        )
+        return with_offsets(Neighbors(found.distances, held.row_ids.at(found.ids)), tables.offsets)
+
+    def nearest_rows(
+        self, queries: QueryTables, k: int, *, mask: Mask | None, threads: int
+    ) -> Neighbors:
+        """Return rows instead of ids, and scores without offsets, for checked arguments."""
+        return self._nearest(self._held, queries, k, mask, threads)
+
+    def scores_of_rows(
+        self, queries: QueryTables, rows: NDArray[np.int64], *, threads: int
+    ) -> Vectors:
+        """Scores without offsets of `rows` (n_queries, m), infinite where a row is negative."""
+        from sghash.kernels.tables.rescoring import nibble_tables, scores
+
+        codes = self._held.codes
+        if queries.tables.ndim == 2:
+            tables = nibble_tables(queries.tables.astype(np.float64), self.n_bytes)
+            return scores(codes, rows, tables, self._own_tables(), threads=threads)
+        if not len(codes):
+            return np.full(rows.shape, np.inf, dtype=np.float32)
+        found = np.zeros(rows.shape, dtype=np.float32)
+        every = np.arange(len(rows))[:, None]
+        for byte in range(self.n_bytes):
+            found += queries.tables[every, byte, codes[np.maximum(rows, 0), byte]]
+        found[rows < 0] = np.inf
+        return found
+
+    def checked_queries(self, queries: QueryTables) -> QueryTables:
+        """Query tables that this index can use, or one sentence."""
+        if not isinstance(queries, QueryTables):
+            raise InvalidDtype(
+                f"queries must be QueryTables, got {type(queries).__name__}: take them from a "
+                "model's query_tables"
+            )
+        tables, offsets = (np.asarray(part) for part in queries)
+        for name, part in (("tables", tables), ("offsets", offsets)):
+            if part.dtype != np.float32 or not np.isfinite(part).all():
+                raise InvalidInput(f"{name} of queries must be finite float32 numbers")
+        expected: list[tuple[int, ...]] = [(self.n_bytes, 256)] if self.gram is None else []
+        expected += [] if self.n_bits is None else [(self.n_bits,)]
+        if tables.shape[1:] not in expected:
+            shapes = " or ".join(str(("n_queries", *shape)).replace("'", "") for shape in expected)
+            raise InvalidInput(
+                f"the tables of queries have the shape {tables.shape}, this index takes {shapes}: "
+                "take them from the model that made the codes"
+            )
+        if offsets.shape != (len(tables),):
+            raise InvalidInput(f"got {offsets.shape} offsets for {len(tables)} queries")
+        return QueryTables(np.ascontiguousarray(tables), offsets)
+
+    def _nearest(
+        self, held: Held, queries: QueryTables, k: int, mask: Mask | None, threads: int
+    ) -> Neighbors:
+        if queries.tables.ndim == 3:
+            from sghash.kernels.tables.part_tables import byte_table_neighbors
+
+            return byte_table_neighbors(held.codes, queries.tables, k, mask=mask, threads=threads)
+        from sghash.kernels.tables.rescoring import nibble_tables
+        from sghash.kernels.tables.search import asymmetric_neighbors
+
+        tables = nibble_tables(queries.tables.astype(np.float64), self.n_bytes)
+        terms = None if self.gram is None else self._own_terms(held, threads)
+        return asymmetric_neighbors(held.codes, tables, k, terms=terms, mask=mask, threads=threads)
+
+    def _own_tables(self) -> Vectors | None:
+        """The tables of what codes add to scores by themselves; made once."""
+        if self.gram is not None and self._gram_tables is None:
+            from sghash.kernels.tables.terms import gram_tables
+
+            self._gram_tables = gram_tables(self.gram, self.n_bytes)
+        return self._gram_tables
+
+    def _own_terms(self, held: Held, threads: int) -> Terms:
+        """What each code adds to scores by itself, a byte per row; once for each moment."""
+        with _terms_guard:
+            if self._terms is None or self._terms[0] is not held:
+                from sghash.kernels.tables.search import make_terms
+                from sghash.kernels.tables.terms import code_terms
+
+                gram = self._own_tables()
+                assert gram is not None  # the caller has a gram
+                values = code_terms(held.codes, gram, threads=threads)
+                self._terms = held, make_terms(values, gram)
+            return self._terms[1]
+
+    def _checked(self, codes: ArrayLike) -> Codes:
+        return check_codes(codes, self.n_bits or 8 * self.n_bytes)
+
+    def _options(self) -> dict[str, Any]:
+        options = {"n_bytes": self.n_bytes, "n_bits": self.n_bits, "gram": self.gram}
+        return {name: value for name, value in options.items() if value is not None}
+
+    def _leave_unchecked(self) -> None:
+        """Bits of the padding have zeros in every table: they may be anything."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_terms": None, "_gram_tables": None}
+
+
+def with_offsets(found: Neighbors, offsets: Vectors, *, by_id: bool = True) -> Neighbors:
+    """Add what depends on the query alone; rounding may make ties, which go by id, or stay."""
+    missing = found.ids < 0
+    scores = (found.distances + offsets[:, None]).astype(np.float32)
+    scores[missing] = padding_distance(scores.dtype)
+    if not by_id:
+        return Neighbors(scores, found.ids)
+    last = np.where(missing, np.iinfo(np.int64).max, found.ids)
+    order = np.lexsort((last, scores), axis=1)
+    return Neighbors(
+        np.take_along_axis(scores, order, axis=1), np.take_along_axis(found.ids, order, axis=1)
+    )
+
+
+def _checked_gram(gram: ArrayLike, n_bits: int | None) -> NDArray[np.float64]:
+    array = np.asarray(gram)
+    if n_bits is None:
+        raise InvalidInput("a gram is one of bits: give n_bits too")
+    if array.shape != (n_bits, n_bits) or array.dtype.kind not in "fiu":
+        raise InvalidInput(f"gram must be numbers of the shape ({n_bits}, {n_bits})")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all() or not np.allclose(array, array.T):
+        raise InvalidInput("gram must be finite and symmetric")
+    return array
