@@ -8,6 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sghash
 from sghash.errors import InvalidDtype, InvalidInput
+from sghash.index import TableIndex
 from sghash.kernels import exact_neighbors
 from sghash.kernels.tables.part_tables import table_neighbors
 from sghash.models.quantizers.pca_reconstruction import PCAReconstruction
@@ -28,21 +29,23 @@ def test_scikit_learn_contract(estimator, check):
 
 
 @pytest.mark.parametrize("rotate", [False, True])
-@pytest.mark.parametrize("metric", ["l2", "ip"])
+@pytest.mark.parametrize("metric", ["l2", "ip", "cosine"])
 def test_tables_add_up_to_the_distance_to_the_decoded_code(vectors, rotate, metric):
     model = ProductQuantizer(
         n_parts=5, n_centroids=16, rotate=rotate, n_rotations=3, random_state=0
     ).fit(vectors)
     codes, queries = model.encode(vectors[:300]), vectors[300:310]
     assert codes.shape == (300, 5) and codes.dtype == np.uint8 and codes.max() < 16
-    tables = model.distance_tables(queries, metric=metric)
-    assert tables.shape == (10, 5, 16)
-    summed = tables[:, np.arange(5), codes].sum(axis=2)
+    tables, offsets = model.query_tables(queries, metric=metric)
+    assert tables.shape == (10, 5, 256)
+    summed = tables[:, np.arange(5), codes].sum(axis=2) + offsets[:, None]
     decoded = model.decode(codes).astype(np.float64)
     if metric == "l2":
         expected = np.square(queries[:, None] - decoded[None]).sum(axis=2)
-    else:
+    elif metric == "ip":
         expected = -(queries @ decoded.T)
+    else:
+        expected = 1 - queries / np.linalg.norm(queries, axis=1, keepdims=True) @ decoded.T
     assert np.allclose(summed, expected, rtol=1e-4, atol=1e-3)
 
 
@@ -107,7 +110,7 @@ def test_wrong_codes_and_options_are_refused(vectors):
     with pytest.raises(InvalidInput, match="centroid 99"):
         model.decode(np.full((2, 4), 99, dtype=np.uint8))
     with pytest.raises(InvalidInput, match="metric"):
-        model.distance_tables(vectors[:2], metric="cosine")
+        model.query_tables(vectors[:2], metric="hamming")
     for options in (
         {"n_parts": 0}, {"n_parts": 2.5}, {"n_centroids": 257}, {"n_centroids": "many"},
         {"n_iterations": -1}, {"n_rotations": None}, {"engine": "cuda"},
@@ -136,7 +139,9 @@ def test_table_search_equals_sorting_everything(rng, k):
 
 def recalls(base, queries, truth, **options) -> float:
     model = ProductQuantizer(**options).fit(base)
-    found = table_neighbors(model.encode(base), model.distance_tables(queries), 100).ids
+    index = TableIndex.for_model(model)
+    index.add(model.encode(base))
+    found = index.search(model.query_tables(queries), 100).ids
     return float(np.mean([np.isin(t, f).mean() for t, f in zip(truth, found, strict=True)]))
 
 
