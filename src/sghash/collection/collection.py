@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -29,14 +27,9 @@ from sghash.collection.storage.writer import Writer
 from sghash.collection.stored_model import first_manifest, place_new_model
 from sghash.collection.where.choice import ids_of, live_ids
 from sghash.errors import InvalidInput, StorageError
+from sghash.guards import Guard
 from sghash.neighbors import Neighbors, RangeNeighbors
-from sghash.validation import (
-    Codes,
-    Ids,
-    Vectors,
-    check_codes,
-    check_ids,
-)
+from sghash.validation import Codes, Ids, Vectors, check_codes, check_ids
 
 
 class Collection:
@@ -56,10 +49,9 @@ class Collection:
     ) -> None:
         self._folder, self._writer, self._in_memory = folder, writer, in_memory
         # Held while the collection changes; a search takes the moment as it is, and needs none.
-        self._guard = threading.RLock()
+        self._guard = Guard(reentrant=True)
         state = load_state(folder, in_memory=in_memory) if writer is None else writer.state
         self._moment = Moment(state, ModelHolder(folder, state.manifest, model))
-        _opened.add(self)
 
     @classmethod
     def create(
@@ -405,17 +397,3 @@ class Collection:
             if len(rows):
                 self._change(lambda: writer.append(rows, replacing=replacing))
             return numbers
-
-
-# A fork may happen while another thread holds a guard: the child gets new ones.
-_opened: weakref.WeakSet[Collection] = weakref.WeakSet()
-
-
-def _renew_guards() -> None:
-    for collection in list(_opened):
-        collection._guard = threading.RLock()
-        collection._moment.holder.renew_guard()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_guards)

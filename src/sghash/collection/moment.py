@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +10,7 @@ from sghash.collection.storage.manifest import Manifest, read_manifest
 from sghash.collection.storage.state import State
 from sghash.collection.stored_model import load_checked
 from sghash.errors import BadFile, StorageError
+from sghash.guards import Guard
 from sghash.index import TableIndex
 from sghash.models.shared.scorers import Scorer
 
@@ -29,7 +29,7 @@ class ModelHolder:
 
     def __init__(self, folder: Path, manifest: Manifest, model: Any = None) -> None:
         self._folder, self._manifest = folder, manifest
-        self._guard = threading.Lock()
+        self._guard = Guard()
         self._model: Any = model
         self._scoring: Scoring | None = None
 
@@ -57,10 +57,6 @@ class ModelHolder:
     def is_loaded(self) -> bool:
         """Whether the model was needed already."""
         return self._model is not None
-
-    def renew_guard(self) -> None:
-        """Begin with a free guard: a fork may have copied one that is held for ever."""
-        self._guard = threading.Lock()
 
     def fits(self, manifest: Manifest) -> bool:
         """Whether it is the model of this manifest too."""

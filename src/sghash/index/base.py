@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import BadFile, SghashError
+from sghash.guards import Guard
 from sghash.index.file import StoredIndex, read_index, write_index
 from sghash.index.held import Held
 from sghash.index.rows import RowIds
@@ -39,7 +39,7 @@ class CodeIndex(ABC):
         self.n_bytes = n_bytes
         # All that can change, in one attribute: readers take it once, writers replace it at once.
         self._held = Held(np.empty((0, n_bytes), dtype=np.uint8), RowIds(0), 0)
-        self._change = threading.Lock()
+        self._change = Guard()
 
     @abstractmethod
     def _checked(self, codes: ArrayLike) -> Codes:
@@ -53,7 +53,7 @@ class CodeIndex(ABC):
         return {**self.__dict__, "_held": self._held.alone(), "_change": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _change=threading.Lock())
+        self.__dict__.update(state, _change=Guard())
 
     def __len__(self) -> int:
         return self._held.n
@@ -90,7 +90,7 @@ class CodeIndex(ABC):
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
         other._held = Held(codes, row_ids, row_ids.first + row_ids.n)
-        other._change = threading.Lock()
+        other._change = Guard()
         other._leave_unchecked()
         return other
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import InvalidDtype, InvalidInput
+from sghash.guards import Guard
 from sghash.index.base import CodeIndex, Mask
 from sghash.index.held import Held
 from sghash.neighbors import Neighbors, padding_distance
@@ -31,17 +30,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = MAX_BITS // 8
 # Held while terms are computed, of any rows: two threads must not do the same work at once.
-_terms_guard = threading.Lock()
-
-
-def _renew_guard() -> None:
-    global _terms_guard
-    _terms_guard = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    # A fork may happen while another thread holds it: in the child nobody would free it.
-    os.register_at_fork(after_in_child=_renew_guard)
+_terms_guard = Guard()
 
 
 class HasLayout(Protocol):
