@@ -82,6 +82,26 @@ def exact_neighbors(
     return nearest(vector_distances(vectors, queries, metric), k, None)
 
 
+def byte_table_scores(codes: Codes, tables: Vectors) -> Vectors:
+    """All scores (n_queries, n) float32: entries added up in the order of bytes."""
+    scores = np.zeros((len(tables), len(codes)), dtype=np.float32)
+    for byte in range(codes.shape[1]):
+        scores += tables[:, byte, codes[:, byte]]
+    return scores
+
+
+def byte_table_neighbors(
+    codes: Codes,
+    tables: Vectors,
+    k: int,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    threads: int | None = 1,
+) -> Neighbors:
+    """The k rows with the least score of each query, by (score, row)."""
+    return nearest(byte_table_scores(codes, tables), k, mask)
+
+
 def nearest(distances: NDArray[Any], k: int, mask: NDArray[np.bool_] | None) -> Neighbors:
     """The k smallest of each row of a full distance matrix, ties by column."""
     result = empty_neighbors(len(distances), k, distances.dtype)

@@ -9,7 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import sghash
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.kernels import exact_neighbors
-from sghash.kernels.tables.part_tables import table_neighbors
+from sghash.kernels.tables.bytes import byte_table_neighbors
 from sghash.models.quantizers.pca_reconstruction import PCAReconstruction
 from sghash.models.quantizers.product import ProductQuantizer
 
@@ -124,7 +124,7 @@ def test_table_search_equals_sorting_everything(rng, k):
     """Small whole numbers in the tables, so that ties are everywhere."""
     codes = rng.integers(0, 5, size=(300, 3)).astype(np.uint8)
     tables = rng.integers(0, 4, size=(11, 3, 5)).astype(np.float32)
-    found = table_neighbors(codes, tables, k, threads=2)
+    found = byte_table_neighbors(codes, tables, k, threads=2)
     every = tables[:, np.arange(3), codes].sum(axis=2)
     ids = np.broadcast_to(np.arange(300), every.shape)
     order = np.lexsort((ids, every), axis=1)[:, :k]
@@ -136,7 +136,7 @@ def test_table_search_equals_sorting_everything(rng, k):
 
 def recalls(base, queries, truth, **options) -> float:
     model = ProductQuantizer(**options).fit(base)
-    found = table_neighbors(model.encode(base), model.distance_tables(queries), 100).ids
+    found = byte_table_neighbors(model.encode(base), model.distance_tables(queries), 100).ids
     return float(np.mean([np.isin(t, f).mean() for t, f in zip(truth, found, strict=True)]))
 
 
