@@ -58,8 +58,8 @@ def round_table(
 ) -> None:
     """Bytes for one query, rounded down, on the scale on which its bar is 254."""
     n_bytes = tables.shape[1]
-    room = max(np.float64(bar) - bounds[query, 0], 0.0) + bounds[query, 1]
-    scale = np.float32(254.5 / room)
+    span = max(np.float64(bar) - bounds[query, 0], 0.0) + bounds[query, 1]
+    scale = np.float32(254.5 / span)
     step = GROUP if side_by_side else 1
     place = query if side_by_side else query * n_bytes * 256
     rounded = np.empty(256, dtype=np.uint8)

@@ -27,8 +27,8 @@ def _round_table(
 ) -> None:
     """Bytes for one query, rounded down, on the scale on which its bar is 254."""
     n_groups = tables.shape[1]
-    room = max(np.float64(bar) - bounds[query, 0], 0.0) + bounds[query, 1]
-    scale = np.float32(254.5 / room)
+    span = max(np.float64(bar) - bounds[query, 0], 0.0) + bounds[query, 1]
+    scale = np.float32(254.5 / span)
     for group in range(byte_tables.shape[1]):
         table = byte_tables[query, group]
         low = tables[query, group].min() if group < n_groups else np.float32(0)
