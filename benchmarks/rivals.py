@@ -44,7 +44,7 @@ from sghash.evaluation import (
 )
 from sghash.evaluation.metrics import recall
 from sghash.evaluation.provenance import provenance
-from sghash.kernels.tables.part_tables import table_neighbors
+from sghash.kernels.tables.bytes import byte_table_neighbors
 
 DATASETS = ["mnist", "sift-photos"]
 ASYMMETRIC_DATASETS = [*DATASETS, "cifar10-gist", "glove100", "minilm-wordnet"]
@@ -82,7 +82,7 @@ def measure_quantizer(method: str, n_bits: int, seed: int, bench: Bench) -> dict
     codes = model.encode(bench.base)
     encoded = time.perf_counter()
     tables = model.distance_tables(bench.queries, metric=bench.data.metric)
-    found = table_neighbors(codes, tables, DEPTH, threads=bench.threads).ids
+    found = byte_table_neighbors(codes, tables, DEPTH, threads=bench.threads).ids
     return values(bench, found, trained - start, encoded - trained)
 
 
@@ -95,7 +95,7 @@ def measure_generative(method: str, n_bits: int, seed: int, bench: Bench) -> dic
     codes = model.encode(bench.base)
     encoded = time.perf_counter()
     tables = model.distance_tables(bench.queries)
-    found = table_neighbors(codes, tables, DEPTH, threads=bench.threads).ids
+    found = byte_table_neighbors(codes, tables, DEPTH, threads=bench.threads).ids
     return values(bench, found, trained - start, encoded - trained)
 
 

@@ -26,6 +26,13 @@ for n_bits in (64, 200):
         for _ in range(2):
             found = kernel("simd").hamming_neighbors(codes, part, 30, n_bits=n_bits)
         assert (found.ids == expected.ids).all() and (found.distances == expected.distances).all()
+from sghash.kernels.tables.bytes import byte_table_neighbors
+codes, tables = rng.integers(0, 256, (900, 11), dtype=np.uint8), rng.random((70, 11, 256))
+for n_queries in (1, 9, 70):
+    part = tables[:n_queries].astype(np.float32)
+    expected = reference.byte_table_neighbors(codes, part, 30)
+    found = byte_table_neighbors(codes, part, 30)
+    assert (found.ids == expected.ids).all() and (found.distances == expected.distances).all()
 print("lanes", lanes.LANES)
 """
 

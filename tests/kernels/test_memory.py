@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +82,44 @@ def test_the_next_boundary_is_found_from_anywhere() -> None:
         gap = to(array, offset)
         assert 0 <= gap < BOUNDARY
         assert (array.ctypes.data + offset + gap) % BOUNDARY == 0
+
+
+AT_THE_EDGE = """
+import ctypes, mmap
+import numpy as np
+from sghash.kernels.hamming.search import hamming_neighbors
+from sghash.kernels.tables import byte_lanes, bytes as by_bytes
+from sghash.kernels.tables.rescoring import nibble_tables
+from sghash.kernels.tables.search import asymmetric_neighbors
+
+page = mmap.PAGESIZE
+memory = mmap.mmap(-1, 2 * page)
+held = np.frombuffer(memory, dtype=np.uint8)
+protect = ctypes.CDLL(None, use_errno=True).mprotect
+protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+assert protect(held.ctypes.data + page, page, 0) == 0
+rng = np.random.default_rng(0)
+held[:page] = rng.integers(0, 256, page)
+ways = {byte_lanes.ROWS_AVAILABLE, False}
+for n_bytes in (1, 3, 5, 8, 9, 16, 19):
+    for n in (1, 64, 128, 130):
+        codes = held[page - n * n_bytes : page].reshape(n, n_bytes)
+        for n_queries in (1, 9, 70):
+            queries = rng.integers(0, 256, (n_queries, n_bytes), dtype=np.uint8)
+            hamming_neighbors(codes, queries, 3, n_bits=8 * n_bytes)
+            slopes = rng.standard_normal((n_queries, 8 * n_bytes))
+            asymmetric_neighbors(codes, nibble_tables(slopes, n_bytes), 3)
+            tables = rng.random((n_queries, n_bytes, 256), dtype=np.float32)
+            for byte_lanes.ROWS_AVAILABLE in ways:
+                by_bytes.byte_table_neighbors(codes, tables, 3)
+print("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="takes a page away by a call of Linux")
+def test_no_search_reads_beyond_the_last_code() -> None:
+    """Codes end where a page begins that nobody may read: one byte further ends the process."""
+    done = subprocess.run(
+        [sys.executable, "-c", AT_THE_EDGE], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr[-2000:]

@@ -12,7 +12,8 @@ from sghash.errors import InvalidInput
 from sghash.kernels.hamming import search as hamming
 from sghash.kernels.hamming.shortlist import hamming_shortlist
 from sghash.kernels.learning import projection
-from sghash.kernels.tables import part_tables, rescoring, search as asymmetric
+from sghash.kernels.tables import rescoring, search as asymmetric
+from sghash.kernels.tables.bytes import byte_table_neighbors
 from sghash.kernels.tables.terms import code_terms, gram_tables
 from sghash.kernels.vectors import exact, stored as kept
 
@@ -22,6 +23,7 @@ TABLES = np.zeros((2, 8, 16), dtype=np.float32)
 GRAM = gram_tables(np.zeros((32, 32)), 4)
 TERMS = asymmetric.make_terms(np.zeros(6, dtype=np.float32), GRAM)
 ROWS = np.zeros((2, 3), dtype=np.int64)
+BYTE_TABLES = np.zeros((2, 4, 9), dtype=np.float32)
 VECTORS = np.zeros((6, 5), dtype=np.float32)
 
 HAMMING = [hamming.hamming_neighbors, hamming.hamming_range, hamming_shortlist]
@@ -80,9 +82,9 @@ def packed(**changed: Any) -> Any:
     return projection.pack_signs(**given)
 
 
-def by_parts(**changed: Any) -> Any:
-    given = {"codes": CODES, "tables": np.zeros((2, 4, 9), dtype=np.float32), "k": 2, **changed}
-    return part_tables.table_neighbors(**given)
+def by_bytes(**changed: Any) -> Any:
+    given = {"codes": CODES, "tables": BYTE_TABLES, "k": 2, **changed}
+    return byte_table_neighbors(**given)
 
 
 WIDE = np.zeros((2, 10, 16), dtype=np.float32)
@@ -118,9 +120,23 @@ OTHER_GRAM = TERMS._replace(gram=np.zeros((3, 256, 64), dtype=np.float32))
         (packed, {"scores": np.zeros((6, 24), dtype=np.float32)}, "arrange them first"),
         (packed, {"bias": np.zeros(24, dtype=np.float32)}, "arrange them first"),
         (packed, {"codes": np.zeros((6, 8), dtype=np.uint8)[:, ::2]}, "contiguous"),
-        (by_parts, {"codes": CODES + np.uint8(9)}, "codes hold 9, the tables have 9 entries"),
-        (by_parts, {"codes": CODES[:, :3].copy()}, "codes have 3 parts, the tables 4"),
-        (by_parts, {"k": 0}, "k must be at least 1"),
+        (by_bytes, {"codes": CODES + np.uint8(9)}, "codes hold 9, the tables have 9 entries"),
+        (by_bytes, {"codes": CODES[:, :3].copy()}, "codes have 3 bytes, the tables 4"),
+        (by_bytes, {"tables": BYTE_TABLES[:, :, :0].copy()}, "1 to 256 entries for each byte"),
+        (by_bytes, {"tables": np.zeros((2, 4, 257), np.float32)}, "1 to 256 entries"),
+        (
+            by_bytes,
+            {"tables": BYTE_TABLES.astype(np.float64)},
+            "tables must be an array of float32",
+        ),
+        (by_bytes, {"tables": BYTE_TABLES[:, :, ::2]}, "contiguous"),
+        (by_bytes, {"tables": BYTE_TABLES + np.float32(np.nan)}, "not finite"),
+        (by_bytes, {"tables": BYTE_TABLES - np.float32(np.inf)}, "not finite"),
+        (by_bytes, {"tables": BYTE_TABLES + np.float32(1e38)}, "too large for float32 sums"),
+        (by_bytes, {"mask": np.ones(5, dtype=bool)}, "mask must have shape"),
+        (by_bytes, {"codes": CODES[:, ::2]}, "contiguous"),
+        (by_bytes, {"k": 0}, "k must be at least 1"),
+        (by_bytes, {"threads": 0}, "threads must be at least 1"),
     ],
 )
 def test_other_kernels_refuse(call: Callable[..., Any], changed: Any, sentence: str) -> None:

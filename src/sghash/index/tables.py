@@ -166,7 +166,7 @@ class TableIndex(CodeIndex):
         self, held: Held, queries: QueryTables, k: int, mask: Mask | None, threads: int
     ) -> Neighbors:
         if queries.tables.ndim == 3:
-            from sghash.kernels.tables.part_tables import byte_table_neighbors
+            from sghash.kernels.tables.bytes import byte_table_neighbors
 
             return byte_table_neighbors(held.codes, queries.tables, k, mask=mask, threads=threads)
         from sghash.kernels.tables.rescoring import nibble_tables

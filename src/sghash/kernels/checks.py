@@ -1,8 +1,8 @@
 """What compiled code trusts, asked before it runs: shapes, dtypes and rows that agree.
 
-Compiled code reads where it is told to, so arguments that disagree would read foreign memory. The
-public functions validate what users give; these checks are for whoever calls a kernel directly,
-and take about a microsecond.
+Compiled code reads wherever its arguments point, so arguments that disagree would read foreign
+memory. The public functions validate what users give; these checks are for whoever calls a kernel
+directly, and take about a microsecond.
 """
 
 from __future__ import annotations

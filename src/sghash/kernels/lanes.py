@@ -4,7 +4,7 @@ Eight lanes where AVX-512 is there, four elsewhere (AVX2; a pair of NEON registe
 
 Numba frees an array after the last statement that names it, and an address does not name it. So
 no address ever leaves an intrinsic: intrinsics take arrays, each followed by an offset in bytes,
-and `addresses` tells their emitters where that is, while the call itself keeps the arrays alive.
+and `addresses` gives their emitters the place, while the call itself keeps the arrays alive.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def addresses(context: Any, builder: Any, signature: Any, arguments: Any) -> lis
 def load(
     builder: Any, address: Address, offset: int = 0, *, kind: Any = VECTOR, align: int = 8
 ) -> Any:
-    """What lies at `address + offset`, a vector of lanes if not told otherwise."""
+    """What lies at `address + offset`, a vector of lanes by default."""
     return builder.load(address.plus(offset).pointer(), align=align, typ=kind)
 
 

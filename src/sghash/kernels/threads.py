@@ -16,7 +16,7 @@ MOST_THREADS = 64
 Job = tuple[Callable[[int, int, threading.Event], None], tuple[int, int]]
 
 
-def useful(threads: int) -> int:
+def useful(threads: int | None) -> int:
     """As many of the threads asked for as it makes sense to start; answers do not depend on it."""
     wanted = check_threads(threads)
     return wanted if wanted <= MOST_THREADS else min(wanted, max(MOST_THREADS, available_cores()))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sghash.bits import unpack_bits
-from sghash.kernels.tables import nibbles, rescoring, search as asymmetric, terms as code_terms
+from sghash.kernels.tables import best_rows, nibbles, rescoring, terms as code_terms
 from sghash.kernels.tables.search import asymmetric_neighbors, make_terms
 
 
@@ -74,16 +74,16 @@ def test_equal_codes_come_in_the_order_of_rows(rng):
 @pytest.mark.parametrize("n_queries", [1, 7])
 @pytest.mark.parametrize("kind", ["like the rest", "too good", "too bad", "all equal"])
 def test_a_sample_changes_nothing(kind, n_queries, l2, rng, monkeypatch):
-    monkeypatch.setattr(asymmetric, "_ENOUGH", 8)
-    monkeypatch.setattr(asymmetric, "_WORTH_A_SAMPLE", 1)
+    monkeypatch.setattr(best_rows, "ENOUGH", 8)
+    monkeypatch.setattr(best_rows, "WORTH_A_SAMPLE", 1)
     searched = []
 
     def spy(*arguments, **options):
-        searched.append((len(arguments[0]), options.get("sampling", True)))
+        searched.append((arguments[0].n_rows, options.get("sampling", True)))
         plain(*arguments, **options)
 
-    plain = asymmetric._search_part
-    monkeypatch.setattr(asymmetric, "_search_part", spy)
+    plain = best_rows.search_group
+    monkeypatch.setattr(best_rows, "search_group", spy)
     n, k = 6000, 20
     codes, tables, _ = make(rng, n, 64, n_queries, l2=False)
     stride = 256 if n_queries == 1 else 64

@@ -8,6 +8,7 @@ from sklearn.cluster import KMeans
 
 from sghash.errors import InvalidInput
 from sghash.kernels.learning.clusters import move
+from sghash.kernels.reference import learning as reference
 from sghash.models.baselines.kmeans import (
     KMeansHashing,
     affinity_error,
@@ -83,18 +84,6 @@ def test_hamming_lengths():
     assert lengths[0b101, 0b010] == pytest.approx(4 * 3**0.5)
 
 
-def move_slowly(centroids, means, weights, wanted, affinity_weight, n_steps):
-    """The same weighted means with NumPy, without the early end."""
-    for j in np.flatnonzero(weights):
-        pull = 2 * affinity_weight * weights
-        pull[j] = 0
-        for _ in range(n_steps):
-            gaps = centroids[j] - centroids
-            lengths = np.linalg.norm(gaps, axis=1)
-            targets = centroids + (wanted[j] / np.where(lengths > 0, lengths, 1))[:, None] * gaps
-            centroids[j] = (means[j] + pull @ targets) / (1 + pull.sum())
-
-
 def test_move_equals_its_slow_twin_and_lowers_the_objective(rng):
     centroids, means = rng.normal(size=(8, 3)), rng.normal(size=(8, 3))
     weights = rng.dirichlet(np.ones(8))
@@ -106,7 +95,7 @@ def test_move_equals_its_slow_twin_and_lowers_the_objective(rng):
 
     fast, slow = centroids.copy(), centroids.copy()
     move(fast, means, weights, wanted, 4.0, 20)
-    move_slowly(slow, means, weights, wanted, 4.0, 20)
+    reference.move(slow, means, weights, wanted, 4.0, 20)
     assert np.allclose(fast, slow, atol=1e-4)
     assert np.array_equal(fast[5], centroids[5])
     assert objective(fast) < objective(centroids)

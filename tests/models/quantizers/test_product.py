@@ -10,7 +10,7 @@ import sghash
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.index import TableIndex
 from sghash.kernels import exact_neighbors
-from sghash.kernels.tables.part_tables import table_neighbors
+from sghash.kernels.tables.bytes import byte_table_neighbors
 from sghash.models.quantizers.pca_reconstruction import PCAReconstruction
 from sghash.models.quantizers.product import ProductQuantizer
 
@@ -127,7 +127,7 @@ def test_table_search_equals_sorting_everything(rng, k):
     """Small whole numbers in the tables, so that ties are everywhere."""
     codes = rng.integers(0, 5, size=(300, 3)).astype(np.uint8)
     tables = rng.integers(0, 4, size=(11, 3, 5)).astype(np.float32)
-    found = table_neighbors(codes, tables, k, threads=2)
+    found = byte_table_neighbors(codes, tables, k, threads=2)
     every = tables[:, np.arange(3), codes].sum(axis=2)
     ids = np.broadcast_to(np.arange(300), every.shape)
     order = np.lexsort((ids, every), axis=1)[:, :k]

@@ -14,7 +14,8 @@ import numpy as np
 from sghash.kernels import reference
 from sghash.kernels.hamming import search as hamming, shortlist
 from sghash.kernels.learning import projection
-from sghash.kernels.tables import part_tables, rescoring, search as asymmetric
+from sghash.kernels.tables import rescoring, search as asymmetric
+from sghash.kernels.tables.bytes import byte_table_neighbors
 from sghash.kernels.tables.terms import code_terms, gram_tables
 from sghash.kernels.vectors import exact, stored as kept
 
@@ -193,16 +194,17 @@ def projection_case(rng: Rng, n_bits: int) -> Case:
     return Case("projection", call, (expected, np.asarray(True)))
 
 
-def parts_case(rng: Rng, n_bits: int) -> Case:
-    n, k, _ = _sizes(rng)
-    n_parts, size = int(rng.choice([1, 3, 8])), int(rng.choice([2, 16, 256]))
-    codes = rng.integers(0, size, (n, n_parts), dtype=np.uint8)
-    tables = rng.integers(0, 9, (2, n_parts, size)).astype(np.float32)
-    every = tables[:, np.arange(n_parts), codes].sum(axis=2)
+def bytes_case(rng: Rng, n_bits: int) -> Case:
+    n, k, threads = _sizes(rng)
+    n_queries, n_bytes = int(rng.choice([1, 2, 5, 20, 70])), int(rng.choice([1, 3, 8, 16, 19]))
+    size = int(rng.choice([2, 16, 256]))
+    codes = rng.integers(0, size, (n, n_bytes), dtype=np.uint8)
+    tables = rng.integers(-4, 9, (n_queries, n_bytes, size)).astype(np.float32)
+    mask = random_mask(rng, n)
     return Case(
-        "part tables",
-        lambda: part_tables.table_neighbors(codes, tables, k, threads=1),
-        reference.nearest(every, k, None),
+        "byte tables",
+        lambda: byte_table_neighbors(codes, tables, k, mask=mask, threads=threads),
+        reference.byte_table_neighbors(codes, tables, k, mask=mask),
     )
 
 
@@ -228,7 +230,7 @@ MAKERS: dict[Callable[[Rng, int], Case], int] = {
     terms_case: 1,
     kept_case: 2,
     projection_case: 2,
-    parts_case: 1,
+    bytes_case: 3,
     exact_case: 1,
 }
 

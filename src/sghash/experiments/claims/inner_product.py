@@ -32,7 +32,7 @@ from sghash.experiments.hashing import (
 from sghash.experiments.pictures import by_length_table, recall_drawing
 from sghash.experiments.sets import BenchSet, load, word_set
 from sghash.kernels import exact_neighbors
-from sghash.kernels.tables.part_tables import table_neighbors
+from sghash.kernels.tables.bytes import byte_table_neighbors
 from sghash.models import model_class
 
 STORE = "inner_product"
@@ -113,7 +113,7 @@ def quantizer_row(
         seconds = time.perf_counter() - start
         tables = model.distance_tables(data.queries, metric=which.metric)
         codes = model.encode(data.base)
-        found = table_neighbors(codes, tables, DEPTHS[-1], threads=context.threads)
+        found = byte_table_neighbors(codes, tables, DEPTHS[-1], threads=context.threads)
         return {"train_seconds": seconds, **recalls(which, found.ids, neighbors=(1, 10))}
 
     return context.measured(store, settings, measure)
@@ -135,7 +135,9 @@ def measure_tables(context: Context, which: BenchSet, n_bytes: int, seed: int) -
     model.fit(data.base)
     seconds = time.perf_counter() - start
     codes, tables = model.encode(data.base), model.distance_tables(data.queries)
-    found = table_neighbors(codes, tables, min(DEPTHS[-1], len(codes)), threads=context.threads)
+    found = byte_table_neighbors(
+        codes, tables, min(DEPTHS[-1], len(codes)), threads=context.threads
+    )
     return {
         "train_seconds": seconds,
         "stored_bytes": float(codes.shape[1]),

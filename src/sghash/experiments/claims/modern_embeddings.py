@@ -34,7 +34,7 @@ from sghash.experiments.hashing import (
 from sghash.experiments.pictures import series_of
 from sghash.experiments.sets import QUICK_CLUSTERS, TEXTS, BenchSet, load
 from sghash.kernels import exact_neighbors
-from sghash.kernels.tables.part_tables import table_neighbors
+from sghash.kernels.tables.bytes import byte_table_neighbors
 from sghash.models import model_class
 from sghash.optional import require
 
@@ -216,7 +216,9 @@ def _quantizer(*, rotate: bool) -> Callable[[Context, BenchSet, int, int], Value
         codes = model.fit(base).encode(base)
         seconds = time.perf_counter() - start
         tables = model.distance_tables(_unit(data.queries), metric="ip")
-        found = table_neighbors(codes, tables, min(DEPTHS[-1], len(base)), threads=context.threads)
+        found = byte_table_neighbors(
+            codes, tables, min(DEPTHS[-1], len(base)), threads=context.threads
+        )
         return {"train_seconds": seconds, **recalls(which, found.ids, neighbors=(10,))}
 
     return measure

@@ -57,7 +57,7 @@ def _pick(builder: Any, a: Any, b: Any, lanes: list[int]) -> Any:
 
 
 def _add_neighbours(builder: Any, a: Any, b: Any, apart: int) -> Any:
-    """Sums of lanes i and i + `apart` of two vectors; the order of the results is of no matter."""
+    """Sums of lanes i and i + `apart` of two vectors; the results are unordered."""
     left, right = [], []
     for group in range(0, LANES, 2 * apart):
         for source in (0, LANES):

@@ -85,18 +85,14 @@ def _by_rows(
 ) -> Neighbors:
     """The same where queries are few: each thread searches some of the rows for all of them."""
     parts = cut(len(codes), threads)
-    shards = [empty_neighbors(len(query_codes), k, np.int32) for _ in parts]
-    jobs = []
-    for shard, part in zip(shards, parts, strict=True):
+    shards = {part: empty_neighbors(len(query_codes), k, np.int32) for part in parts}
 
-        def search(
-            start: int, stop: int, stopped: threading.Event, shard: Neighbors = shard
-        ) -> None:
-            _search_part(codes, query_codes, k, n_bits, mask, (start, stop), stopped, shard)
+    def search(start: int, stop: int, stopped: threading.Event) -> None:
+        rows = start, stop
+        _search_part(codes, query_codes, k, n_bits, mask, rows, stopped, shards[rows])
 
-        jobs.append((search, part))
-    run(jobs)
-    return merge_neighbors(shards, k)
+    run([(search, part) for part in parts])
+    return merge_neighbors(list(shards.values()), k)
 
 
 def hamming_range(
@@ -132,7 +128,7 @@ def hamming_range(
     )
 
 
-def _scanner(codes: Codes, query_codes: Codes, n_bits: int, mask: NDArray[np.bool_] | None) -> Scan:
+def scanner(codes: Codes, query_codes: Codes, n_bits: int, mask: NDArray[np.bool_] | None) -> Scan:
     """The kernel that suits these codes and this number of queries, as scan(state, first, last)."""
     query_words = words_of(query_codes)
     allowed = np.empty(0, dtype=np.bool_) if mask is None else mask
@@ -182,7 +178,7 @@ def _search_part(
     for first in range(0, len(query_codes), group):
         queries = query_codes[first : first + group]
         state = new_selection(len(queries), k_here, n_bits, stop - start)
-        _scan_all(_scanner(codes, queries, n_bits, mask), state, len(queries), rows, stopped)
+        scan_all(scanner(codes, queries, n_bits, mask), state, len(queries), rows, stopped)
         part = slice(first, first + group)
         write_sorted(state.records, k, out.distances[part], out.ids[part])
 
@@ -197,12 +193,12 @@ def _range_part(
 ) -> list[tuple[NDArray[np.int32], NDArray[np.int64]]]:
     n = len(codes)
     pieces: list[list[tuple[NDArray[Any], NDArray[Any]]]] = [[] for _ in query_codes]
-    scan = _scanner(codes, query_codes, n_bits, mask)
+    scan = scanner(codes, query_codes, n_bits, mask)
     n_rows = min(RANGE_ROWS, max(1, n))
     state = range_selection(len(query_codes), radius, n_bits, n_rows)
     for start in range(0, n, n_rows):
         state.records[:, USED] = 0
-        _scan_all(scan, state, len(query_codes), (start, min(start + n_rows, n)), stopped)
+        scan_all(scan, state, len(query_codes), (start, min(start + n_rows, n)), stopped)
         for i, piece in enumerate(pieces):
             piece.append(state.entries(i))
     answers = []
@@ -214,9 +210,10 @@ def _range_part(
     return answers
 
 
-def _scan_all(
+def scan_all(
     scan: Scan, state: Selection, n_queries: int, rows: tuple[int, int], stopped: threading.Event
 ) -> None:
+    """Scan some rows in short pieces, until `stopped`."""
     start, stop = rows
     piece = max(1 << 12, PIECE // n_queries // 4096 * 4096)
     for first in range(start, stop, piece):

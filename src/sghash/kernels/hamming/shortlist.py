@@ -1,4 +1,4 @@
-"""Shortlists by Hamming distance: many rows per query, order of no matter, ties kept.
+"""Shortlists by Hamming distance: many rows per query, with those that tie.
 
 The nearest few among a sample of rows tell how near a row must be to have a chance, so most rows
 that a search for so many neighbours would take and drop again are never taken.
@@ -66,8 +66,8 @@ def hamming_shortlist(
         near = hamming.hamming_neighbors(sample, query_codes[part], n_seen, n_bits=n_bits)
         state = new_selection(stop - start, width, n_bits, n)
         state.limits[:] = np.minimum(near.distances[:, -1] + 1, n_bits + 1)
-        scan = hamming._scanner(codes, query_codes[part], n_bits, mask)
-        hamming._scan_all(scan, state, stop - start, (0, n), stopped)
+        scan = hamming.scanner(codes, query_codes[part], n_bits, mask)
+        hamming.scan_all(scan, state, stop - start, (0, n), stopped)
         write_sorted(state.records, width, result.distances[part], result.ids[part])
         short = start + np.flatnonzero(state.records[:, USED] < length)
         if len(short):

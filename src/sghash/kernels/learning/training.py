@@ -2,7 +2,7 @@
 
 Every loop runs along the contiguous axis and keeps one sum per column, so that it is vectorised
 without changing the order of additions: results repeat to the last bit. The NumPy twins stand in
-the tests.
+`reference.learning`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The loops of the asymmetric scan: what passes the bytes is scored in float32 and kept if good.
 
-All scans take the same arguments; see `asymmetric` for what they mean.
+All scans take the same arguments; see `search` for what they mean.
 """
 
 from __future__ import annotations
@@ -11,47 +11,13 @@ from numpy.typing import NDArray
 from sghash.kernels.compiling import compiled
 from sghash.kernels.lanes import trailing_zeros
 from sghash.kernels.tables import nibbles
-from sghash.kernels.tables.rescoring import kth_smallest, linear_score
+from sghash.kernels.tables.rescoring import linear_score
+from sghash.kernels.tables.selection import offer
 from sghash.kernels.tables.terms import code_term
 
 
 @compiled
-def _offer(
-    used: NDArray[np.int64],
-    bars: NDArray[np.float32],
-    scores: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    k: int,
-    query: int,
-    score: np.float32,
-    row: int,
-) -> bool:
-    """Take a row that passes the bar; return whether the bar has moved."""
-    place = used[query]
-    scores[query, place] = score
-    rows[query, place] = row
-    used[query] = place + 1
-    if place + 1 < scores.shape[1]:
-        return False
-    # Entries stay in rising order of rows, so of equal scores the first ones win.
-    bar = kth_smallest(scores[query].copy(), k)
-    better = 0
-    for i in range(place + 1):
-        better += scores[query, i] < bar
-    kept, ties = 0, k - better
-    for i in range(place + 1):
-        here = scores[query, i]
-        if here < bar or (here == bar and ties > 0):
-            ties -= here == bar
-            scores[query, kept], rows[query, kept] = here, rows[query, i]
-            kept += 1
-    used[query] = k
-    bars[query] = bar
-    return True
-
-
-@compiled
-def _round_tables(
+def _round_table(
     byte_tables: NDArray[np.uint8],
     tables: NDArray[np.float32],
     step: float,
@@ -61,8 +27,8 @@ def _round_tables(
 ) -> None:
     """Bytes for one query, rounded down, on the scale on which its bar is 254."""
     n_groups = tables.shape[1]
-    room = max(np.float64(bar) - bounds[query, 0], 0.0) + bounds[query, 1]
-    scale = np.float32(254.5 / room)
+    span = max(np.float64(bar) - bounds[query, 0], 0.0) + bounds[query, 1]
+    scale = np.float32(254.5 / span)
     for group in range(byte_tables.shape[1]):
         table = byte_tables[query, group]
         low = tables[query, group].min() if group < n_groups else np.float32(0)
@@ -96,22 +62,17 @@ def score_bounds(
 
 
 @compiled
-def set_bars(
-    used: NDArray[np.int64],
-    bars: NDArray[np.float32],
-    bounds: NDArray[np.float64],
+def round_all(
     byte_tables: NDArray[np.uint8],
-    scores: NDArray[np.float32],
-    rows: NDArray[np.int64],
     tables: NDArray[np.float32],
     step: float,
-    wanted: NDArray[np.float32],
+    bounds: NDArray[np.float64],
+    bars: NDArray[np.float32],
 ) -> None:
-    """Begin with these bars: rows that do not score below them are not wanted."""
+    """Bytes for all queries that have a bar; those of the others stay zero: everything passes."""
     for query in range(bars.shape[0]):
-        if wanted[query] < np.inf:
-            bars[query] = wanted[query]
-            _round_tables(byte_tables, tables, step, bounds, query, wanted[query])
+        if bars[query] < np.inf:
+            _round_table(byte_tables, tables, step, bounds, query, bars[query])
 
 
 @compiled
@@ -142,7 +103,7 @@ def _stage(
     held: NDArray[np.uint8],
     planes: NDArray[np.uint8],
 ) -> None:
-    """Turn a tile into vectors of nibbles; `held` is room for rows that need padding."""
+    """Turn a tile into vectors of nibbles; `held` is a buffer for rows that need padding."""
     n_bytes = codes.shape[1]
     if n_bytes % 8 or stop - start < nibbles.TILE_ROWS:
         for i in range(stop - start):
@@ -176,19 +137,19 @@ def _turn(codes: NDArray[np.uint8], start: int, planes: NDArray[np.uint8]) -> No
 def scan_tiles(
     used: NDArray[np.int64],
     bars: NDArray[np.float32],
-    bounds: NDArray[np.float64],
-    byte_tables: NDArray[np.uint8],
     scores: NDArray[np.float32],
     rows: NDArray[np.int64],
     k: int,
-    codes: NDArray[np.uint8],
-    tables: NDArray[np.float32],
-    gram: NDArray[np.float32],
-    levels: NDArray[np.uint8],
-    levelled: NDArray[np.float64],
     allowed: NDArray[np.bool_],
     first: int,
     last: int,
+    codes: NDArray[np.uint8],
+    tables: NDArray[np.float32],
+    bounds: NDArray[np.float64],
+    byte_tables: NDArray[np.uint8],
+    gram: NDArray[np.float32],
+    levels: NDArray[np.uint8],
+    levelled: NDArray[np.float64],
 ) -> None:
     """Scan rows `first` to `last` - 1 for all queries, a tile of 256 at a time."""
     n_groups = byte_tables.shape[1]
@@ -214,29 +175,29 @@ def scan_tiles(
                     if levels.shape[0]:
                         bar = bars[query] + bounds[query, 1]
                         score = _with_term(score, codes, row, gram, levels, levelled, bar)
-                    if score < bars[query] and _offer(
+                    if score < bars[query] and offer(
                         used, bars, scores, rows, k, query, score, row
                     ):
-                        _round_tables(byte_tables, tables, levelled[1], bounds, query, bars[query])
+                        _round_table(byte_tables, tables, levelled[1], bounds, query, bars[query])
 
 
 @compiled
 def scan_blocks(
     used: NDArray[np.int64],
     bars: NDArray[np.float32],
-    bounds: NDArray[np.float64],
-    byte_tables: NDArray[np.uint8],
     scores: NDArray[np.float32],
     rows: NDArray[np.int64],
     k: int,
-    codes: NDArray[np.uint8],
-    tables: NDArray[np.float32],
-    gram: NDArray[np.float32],
-    levels: NDArray[np.uint8],
-    levelled: NDArray[np.float64],
     allowed: NDArray[np.bool_],
     first: int,
     last: int,
+    codes: NDArray[np.uint8],
+    tables: NDArray[np.float32],
+    bounds: NDArray[np.float64],
+    byte_tables: NDArray[np.uint8],
+    gram: NDArray[np.float32],
+    levels: NDArray[np.uint8],
+    levelled: NDArray[np.float64],
 ) -> None:
     """The same for codes of 8 or 16 bytes, 32 where they lie at a time: for very few queries."""
     width = codes.shape[1]
@@ -272,27 +233,27 @@ def scan_blocks(
                 if levels.shape[0]:
                     bar = bars[query] + bounds[query, 1]
                     score = _with_term(score, codes, row, gram, levels, levelled, bar)
-                if score < bars[query] and _offer(used, bars, scores, rows, k, query, score, row):
-                    _round_tables(byte_tables, tables, levelled[1], bounds, query, bars[query])
+                if score < bars[query] and offer(used, bars, scores, rows, k, query, score, row):
+                    _round_table(byte_tables, tables, levelled[1], bounds, query, bars[query])
 
 
 @compiled
 def scan_rows(
     used: NDArray[np.int64],
     bars: NDArray[np.float32],
-    bounds: NDArray[np.float64],
-    byte_tables: NDArray[np.uint8],
     scores: NDArray[np.float32],
     rows: NDArray[np.int64],
     k: int,
-    codes: NDArray[np.uint8],
-    tables: NDArray[np.float32],
-    gram: NDArray[np.float32],
-    levels: NDArray[np.uint8],
-    levelled: NDArray[np.float64],
     allowed: NDArray[np.bool_],
     first: int,
     last: int,
+    codes: NDArray[np.uint8],
+    tables: NDArray[np.float32],
+    bounds: NDArray[np.float64],
+    byte_tables: NDArray[np.uint8],
+    gram: NDArray[np.float32],
+    levels: NDArray[np.uint8],
+    levelled: NDArray[np.float64],
 ) -> None:
     """The same, a row at a time, where no byte shuffle is to be had."""
     for query in range(tables.shape[0]):
@@ -304,24 +265,4 @@ def scan_rows(
                 bar = bars[query] + bounds[query, 1]
                 score = _with_term(score, codes, row, gram, levels, levelled, bar)
             if score < bars[query]:
-                _offer(used, bars, scores, rows, k, query, score, row)
-
-
-@compiled
-def write_sorted(
-    used: NDArray[np.int64],
-    bars: NDArray[np.float32],
-    bounds: NDArray[np.float64],
-    byte_tables: NDArray[np.uint8],
-    scores: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    k: int,
-    out_scores: NDArray[np.float32],
-    out_rows: NDArray[np.int64],
-) -> None:
-    """Write each query's best k by (score, row)."""
-    for query in range(out_rows.shape[0]):
-        order = np.argsort(scores[query, : used[query]], kind="mergesort")[:k]
-        for i in range(len(order)):
-            out_scores[query, i] = scores[query, order[i]]
-            out_rows[query, i] = rows[query, order[i]]
+                offer(used, bars, scores, rows, k, query, score, row)

@@ -4,13 +4,11 @@ A score is a sum over groups of four bits of one table entry each (and the code'
 Entries are rounded down to bytes on a scale on which the query's current k-th best score is 254,
 so a sum of bytes never exceeds the scaled score: what saturates cannot be among the best k. The
 few codes that do not saturate are scored in float32, and only that decides. So the answer is exact
-whatever the rounding, and the scale gets finer while the k-th best gets nearer. The best few of a
-sample of the rows tell where to begin; a query that then finds too few is searched again.
+whatever the rounding, and the scale gets finer while the k-th best gets nearer.
 """
 
 from __future__ import annotations
 
-import threading
 from typing import NamedTuple
 
 import numpy as np
@@ -20,31 +18,20 @@ from sghash.errors import InvalidInput
 from sghash.kernels.checks import UINT8, check_array, check_gram, check_mask_of, check_tables
 from sghash.kernels.compiling import announce
 from sghash.kernels.tables import nibbles
+from sghash.kernels.tables.best_rows import FEW, Look, best_rows, chosen_codes
 from sghash.kernels.tables.scans import (
+    round_all,
     scan_blocks,
     scan_rows,
     scan_tiles,
     score_bounds,
-    set_bars,
-    write_sorted,
 )
-from sghash.kernels.threads import cut, run, useful
-from sghash.neighbors import Neighbors, empty_neighbors, merge_neighbors
-from sghash.validation import Codes, Vectors, check_k
+from sghash.kernels.tables.selection import Selection
+from sghash.neighbors import Neighbors
+from sghash.validation import Codes, Ids, Vectors
 
-PIECE = 1 << 27
-# Up to so many queries turn codes of 8 or 16 bytes for themselves.
-FEW = 2
-# Queries whose tables and buffers stay in the cache together.
-QUERY_ROWS = 64
-# A sample of the rows is looked at first from so many neighbours in all on, and where there are so
-# many rows per neighbour and per row of the sample.
-_WORTH_A_SAMPLE = 64
-_ENOUGH = 1 << 10
 # Share of a query's range of scores by which float32 sums may err; far more than they do.
 _SLACK = 1e-5
-# From this many queries per thread on, threads share the queries; below, the rows.
-_SHARE_QUERIES = 4
 _NO_GRAM = np.empty((0, 0, 0), dtype=np.float32)
 _NO_LEVELS = np.empty(0, dtype=np.uint8)
 
@@ -59,20 +46,6 @@ class Terms(NamedTuple):
     levels: NDArray[np.uint8]
     least: float
     step: float
-
-
-class _State(NamedTuple):
-    """Per query: rows in the buffer, the bar to pass, its bounds, byte tables, the buffers.
-
-    `bounds` (n_queries, 2): the least score any code could have, and what rounding may add.
-    """
-
-    used: NDArray[np.int64]
-    bars: NDArray[np.float32]
-    bounds: NDArray[np.float64]
-    bytes: NDArray[np.uint8]
-    scores: NDArray[np.float32]
-    rows: NDArray[np.int64]
 
 
 def make_terms(values: Vectors, gram: Vectors) -> Terms:
@@ -91,59 +64,14 @@ def asymmetric_neighbors(
     *,
     terms: Terms | None = None,
     mask: NDArray[np.bool_] | None = None,
-    threads: int = 1,
+    threads: int | None = 1,
 ) -> Neighbors:
     """The k rows with the least score of each query, by (score, row); scores float32.
 
     `tables` (n_queries, 2 * n_bytes, 16) come from `rescoring.nibble_tables`.
     """
     _check(codes, tables, terms, mask)
-    k, threads = check_k(k), useful(threads)
-    n, n_queries = len(codes), len(tables)
-    result = empty_neighbors(n_queries, k, np.float32)
-    if n == 0 or n_queries == 0:
-        return result
-    allowed = np.empty(0, dtype=np.bool_) if mask is None else mask
-
-    k_here = min(k, n)
-    if threads == 1 or n_queries >= threads * _SHARE_QUERIES:
-
-        def by_queries(start: int, stop: int, stopped: threading.Event) -> None:
-            here = Neighbors(result.distances[start:stop], result.ids[start:stop])
-            _search(codes, tables[start:stop], k_here, terms, allowed, (0, n), stopped, here)
-
-        run([(by_queries, part) for part in cut(n_queries, threads)])
-        return result
-    parts = cut(n, threads)
-    shards = [empty_neighbors(n_queries, k, np.float32) for _ in parts]
-    jobs = []
-    for shard, part in zip(shards, parts, strict=True):
-
-        def by_rows(
-            start: int, stop: int, stopped: threading.Event, shard: Neighbors = shard
-        ) -> None:
-            _search(codes, tables, k_here, terms, allowed, (start, stop), stopped, shard)
-
-        jobs.append((by_rows, part))
-    run(jobs)
-    return merge_neighbors(shards, k)
-
-
-def _search(
-    codes: Codes,
-    tables: Vectors,
-    k: int,
-    terms: Terms | None,
-    allowed: NDArray[np.bool_],
-    rows: tuple[int, int],
-    stopped: threading.Event,
-    out: Neighbors,
-) -> None:
-    """The k best of some rows for all queries, as many at a time as stay in the cache."""
-    for first in range(0, len(tables), QUERY_ROWS):
-        part = slice(first, first + QUERY_ROWS)
-        here = Neighbors(out.distances[part], out.ids[part])
-        _search_part(codes, tables[part], k, terms, allowed, rows, stopped, here)
+    return best_rows(_NibbleScan(codes, tables, terms), k, mask=mask, threads=threads)
 
 
 def _check(
@@ -160,109 +88,49 @@ def _check(
             raise InvalidInput(f"got terms of {len(terms.levels)} codes, there are {len(codes)}")
 
 
-def _search_part(
-    codes: Codes,
-    tables: Vectors,
-    k: int,
-    terms: Terms | None,
-    allowed: NDArray[np.bool_],
-    rows: tuple[int, int],
-    stopped: threading.Event,
-    out: Neighbors,
-    *,
-    sampling: bool = True,
-) -> None:
-    n_queries, capacity = len(tables), k + k // 2 + 16
-    n_groups = tables.shape[1] + (0 if terms is None else 2)
-    state = _State(
-        np.zeros(n_queries, dtype=np.int64),
-        np.full(n_queries, np.inf, dtype=np.float32),
-        score_bounds(tables, *_span(terms), _SLACK),
-        np.zeros((n_queries, n_groups, 32), dtype=np.uint8),
-        np.empty((n_queries, capacity), dtype=np.float32),
-        np.empty((n_queries, capacity), dtype=np.int64),
-    )
-    stride = _stride(n_queries, k, rows, allowed) if sampling else 0
-    if stride:
-        bars = _sampled_bars(codes, tables, k, terms, allowed, rows, stopped, stride)
-        set_bars(*state, tables, 0.0 if terms is None else terms.step, bars)
-    _scan(state, codes, tables, k, terms, allowed, rows, stopped)
-    write_sorted(*state, k, out.distances, out.ids)
-    short = np.flatnonzero(state.used < k) if stride else ()
-    if len(short) and not stopped.is_set():
-        # The sample was not like the rest: search for these without it.
-        again = empty_neighbors(len(short), out.ids.shape[1], np.float32)
-        _search_part(codes, tables[short], k, terms, allowed, rows, stopped, again, sampling=False)
-        out.distances[short], out.ids[short] = again
+class _NibbleScan(NamedTuple):
+    """Codes (n, n_bytes), tables (n_queries, 2 * n_bytes, 16), and the codes' own terms."""
 
+    codes: Codes
+    tables: Vectors
+    terms: Terms | None
 
-def _scan(
-    state: _State,
-    codes: Codes,
-    tables: Vectors,
-    k: int,
-    terms: Terms | None,
-    allowed: NDArray[np.bool_],
-    rows: tuple[int, int],
-    stopped: threading.Event,
-) -> None:
-    n_queries = len(tables)
-    gram = _NO_GRAM if terms is None else terms.gram
-    levels = _NO_LEVELS if terms is None else terms.levels
-    levelled = np.asarray([0.0, 0.0] if terms is None else [terms.least, terms.step])
-    scan = scan_tiles if nibbles.AVAILABLE else scan_rows
-    if nibbles.AVAILABLE and n_queries <= FEW and codes.shape[1] in (8, 16):
-        scan = scan_blocks
-    announce(scan, "asymmetric search")
-    piece = max(1 << 12, PIECE // n_queries // 4096 * 4096)
-    for first in range(*rows, piece):
-        if stopped.is_set():
-            return
-        last = min(first + piece, rows[1])
-        scan(*state, k, codes, tables, gram, levels, levelled, allowed, first, last)
+    @property
+    def n_rows(self) -> int:
+        return len(self.codes)
 
+    @property
+    def n_queries(self) -> int:
+        return len(self.tables)
 
-def _stride(n_queries: int, k: int, rows: tuple[int, int], allowed: NDArray[np.bool_]) -> int:
-    """One row in how many is looked at first; 0 if that is not worth while."""
-    stride = 64 if n_queries > FEW else 256
-    n = rows[1] - rows[0]
-    if n_queries * k < _WORTH_A_SAMPLE or n < _ENOUGH * max(stride, k):
-        return 0
-    if len(allowed) and np.count_nonzero(allowed[rows[0] : rows[1]]) < n // 2:
-        return 0
-    return stride
+    def of_queries(self, chosen: slice | Ids) -> _NibbleScan:
+        return self._replace(tables=self.tables[chosen])
 
+    def of_rows(self, chosen: slice | Ids) -> _NibbleScan:
+        terms = self.terms
+        if terms is not None:
+            terms = terms._replace(levels=np.ascontiguousarray(terms.levels[chosen]))
+        return _NibbleScan(chosen_codes(self.codes, chosen), self.tables, terms)
 
-def _sampled_bars(
-    codes: Codes,
-    tables: Vectors,
-    k: int,
-    terms: Terms | None,
-    allowed: NDArray[np.bool_],
-    rows: tuple[int, int],
-    stopped: threading.Event,
-    stride: int,
-) -> NDArray[np.float32]:
-    """What a row must score below to have a chance, by the best few of a sample of the rows."""
-    part = slice(*rows, stride)
-    # Copied as whole rows: byte by byte takes four times as long.
-    sample = np.ascontiguousarray(codes.view(f"V{codes.shape[1]}")[part]).view(np.uint8)
-    sample = sample.reshape(-1, codes.shape[1])
-    some = None if terms is None else terms._replace(levels=terms.levels[part].copy())
-    expected = k / stride
-    # Enough to be right nearly always: who finds too few is searched again.
-    n_seen = int(np.ceil(expected + 2 * np.sqrt(expected))) + 1
-    best = empty_neighbors(len(tables), n_seen, np.float32)
-    _search_part(
-        sample, tables, n_seen, some, allowed[part].copy(), (0, len(sample)), stopped, best,
-        sampling=False,
-    )  # fmt: skip
-    # Rows that tie with the last of them must pass.
-    return np.nextafter(best.distances[:, -1], np.float32(np.inf))
+    def begin(self, bars: NDArray[np.float32]) -> Look:
+        codes, tables, terms = self
+        gram = _NO_GRAM if terms is None else terms.gram
+        levels = _NO_LEVELS if terms is None else terms.levels
+        levelled = np.asarray([0.0, 0.0] if terms is None else [terms.least, terms.step])
+        least, step = levelled.tolist()
+        bounds = score_bounds(tables, least, abs(least) + 255 * step, _SLACK)
+        n_groups = tables.shape[1] + (0 if terms is None else 2)
+        byte_tables = np.zeros((len(tables), n_groups, 32), dtype=np.uint8)
+        round_all(byte_tables, tables, step, bounds, bars)
+        scan = scan_tiles if nibbles.AVAILABLE else scan_rows
+        if nibbles.AVAILABLE and len(tables) <= FEW and codes.shape[1] in (8, 16):
+            scan = scan_blocks
+        announce(scan, "asymmetric search")
 
+        def look(
+            state: Selection, k: int, allowed: NDArray[np.bool_], first: int, last: int
+        ) -> None:
+            rows = k, allowed, first, last
+            scan(*state, *rows, codes, tables, bounds, byte_tables, gram, levels, levelled)
 
-def _span(terms: Terms | None) -> tuple[float, float]:
-    """The least term, and the largest size of one."""
-    if terms is None:
-        return 0.0, 0.0
-    return terms.least, abs(terms.least) + 255 * terms.step
+        return look
