@@ -21,8 +21,7 @@ from sghash.evaluation import (
     run_once,
     runs as runs_module,
 )
-from sghash.evaluation.runs import build_model
-from sghash.evaluation.specs import ModelSpec, format_model, parse_model
+from sghash.evaluation.specs import ModelSpec, build_model, format_model, parse_model
 
 RUNS = [Run("LSH", bits, seed) for bits in (8, 20) for seed in (0, 1)]
 TIMES = ("train_seconds", "encode_seconds", "search_seconds", "queries_per_second")

@@ -10,7 +10,7 @@ import pytest
 
 import sghash
 from sghash.errors import BadFile
-from sghash.models import _ALL, load_model, model_class
+from sghash.models import MODELS, load_model, model_class
 from sghash.models.contents import CONTENTS
 from sghash.models.store import fingerprint_of
 
@@ -22,7 +22,7 @@ def folder(tmp_path, rng):
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize("name", sorted(_ALL))
+@pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_learned_attribute_is_described(name):
     assert set(CONTENTS[name]) == set(model_class(name)._learned)
 

@@ -15,12 +15,19 @@ from sghash.validation import METRICS, Codes, Vectors, check_choice
 FILES = ("config.json", "model.safetensors")
 
 
-def check_model(model: Any) -> None:
-    """Refuse what cannot make codes of bits, or is not fitted."""
-    if not hasattr(model, "n_bits") or not hasattr(model, "encode"):
+def check_codes_of(model: Any) -> None:
+    """Refuse what cannot make codes of bits."""
+    from sghash.models.base import VectorModel
+
+    if not isinstance(model, VectorModel) or model.capabilities.codes != "bits":
         raise InvalidInput(
             f"a collection needs a model that makes binary codes, got {type(model).__name__}"
         )
+
+
+def check_model(model: Any) -> None:
+    """Refuse what cannot make codes of bits, or is not fitted."""
+    check_codes_of(model)
     model.fingerprint_  # noqa: B018 - raises NotFittedError
 
 
@@ -29,7 +36,7 @@ def first_manifest(model: Any, *, keep_vectors: str | None, metric: str | None) 
     check_model(model)
     if keep_vectors is not None:
         check_choice(keep_vectors, KEPT, name="keep_vectors")
-    metric = metric or getattr(model, "metric", None) or "l2"
+    metric = metric or model.metric or "l2"
     return Manifest(
         n_bits=model.n_bits,
         width=model.n_features_in_,

@@ -1,4 +1,4 @@
-"""Hashing models, one paper per file, behind one interface."""
+"""Models that turn vectors into codes, one paper per file, behind one interface."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import Any
 
 from sghash.errors import BadFile, InvalidInput
 
-#: Every hashing model (packed codes of `n_bits` bits): class -> module, loaded when first used.
+#: Every model: class -> module, loaded when first used. `capabilities` says what each can do.
 MODELS: dict[str, str] = {
     "BinaryAutoencoder": "sghash.models.baselines.binary_autoencoder",
+    "DeepSGH": "sghash.models.sgh.deep",
     "GeneralSGH": "sghash.models.sgh.variants.general",
+    "GenerativeQuantizer": "sghash.models.quantizers.generative",
     "GraphHashing": "sghash.models.baselines.graph",
     "ITQ": "sghash.models.baselines.itq",
     "KMeansHashing": "sghash.models.baselines.kmeans",
     "LSH": "sghash.models.baselines.lsh",
     "PCAHashing": "sghash.models.baselines.pca",
+    "PCAReconstruction": "sghash.models.quantizers.pca_reconstruction",
+    "ProductQuantizer": "sghash.models.quantizers.product",
     "SGH": "sghash.models.sgh",
     "ScaleInvariantSGH": "sghash.models.sgh.variants.scale_invariant",
     "SignHashing": "sghash.models.baselines.sign",
@@ -24,27 +28,15 @@ MODELS: dict[str, str] = {
     "SphericalHashing": "sghash.models.baselines.spherical",
 }
 
-#: Models whose codes are not bits: what binary codes are measured against.
-REFERENCE_MODELS: dict[str, str] = {
-    "GenerativeQuantizer": "sghash.models.quantizers.generative",
-    "PCAReconstruction": "sghash.models.quantizers.pca_reconstruction",
-    "ProductQuantizer": "sghash.models.quantizers.product",
-}
-
-#: Hashing models that need an extra to be fitted; loaded ones encode without it.
-EXTRA_MODELS: dict[str, str] = {"DeepSGH": "sghash.models.sgh.deep"}
-
 # How often a model that is replaced while it is read is read again.
 _ATTEMPTS = 20
 
-_ALL = {**MODELS, **REFERENCE_MODELS, **EXTRA_MODELS}
-
 
 def model_class(name: str) -> Any:
-    """Return the class of the model called `name` in `MODELS` or `REFERENCE_MODELS`."""
-    if name not in _ALL:
-        raise InvalidInput(f"there is no model {name!r}: choose one of {', '.join(sorted(_ALL))}")
-    return getattr(importlib.import_module(_ALL[name]), name)
+    """Return the class of the model called `name` in `MODELS`."""
+    if name not in MODELS:
+        raise InvalidInput(f"there is no model {name!r}: choose one of {', '.join(sorted(MODELS))}")
+    return getattr(importlib.import_module(MODELS[name]), name)
 
 
 def load_model(folder: str | Path) -> Any:
@@ -74,7 +66,7 @@ def _load(path: Path) -> Any:
 
     config = read_config(path)
     name = config.get("model")
-    if not isinstance(name, str) or name not in _ALL:
+    if not isinstance(name, str) or name not in MODELS:
         raise BadFile(f"{path} holds a model of unknown class {name!r}: upgrade sghash")
     try:
         model = model_class(name)(**config["options"])
@@ -85,6 +77,6 @@ def _load(path: Path) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ALL:
+    if name in MODELS:
         return model_class(name)
     raise AttributeError(f"module 'sghash.models' has no attribute {name!r}")

@@ -17,11 +17,12 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
+from sghash.models.capabilities import Capabilities, Length
 from sghash.models.shared.axes import balanced_parts, principal_axes
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
 from sghash.models.shared.centroids import assign, k_means, means_of, nearest
 from sghash.optional import require
-from sghash.validation import Codes, Vectors, check_choice, check_count, check_vectors
+from sghash.validation import MAX_BITS, Codes, Vectors, check_choice, check_count, check_vectors
 
 # As FAISS does by default: more rows than this per centroid hardly change it.
 _ROWS_PER_CENTROID = 256
@@ -75,6 +76,13 @@ class ProductQuantizer(VectorModel):
         Centroids, padded with zeros on the right.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        "bytes",
+        Length("n_parts", 8, most=MAX_BITS // 8),
+        decodes=True,
+        tables=True,
+        metrics=("l2", "ip"),
+    )
     _learned: ClassVar[tuple[str, ...]] = ("rotation_", "part_widths_", "centroids_")
 
     def __init__(
@@ -178,8 +186,9 @@ class ProductQuantizer(VectorModel):
         shape = (self.n_parts, self.n_centroids, width // self.n_parts)
         self.centroids_ = faiss.vector_to_array(quantizer.centroids).reshape(shape)
 
-    def encode(self, X: ArrayLike | VectorSource) -> Codes:
+    def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> Codes:
         """Numbers (n, n_parts) uint8 of the nearest centroids of each row of `X` (n, d)."""
+        self._check_sweeps(sweeps)
         source = self._vectors_to_read(X)
         codes = np.empty((source.shape[0], self.n_parts), dtype=np.uint8)
         for first, block in blocks_of(source, BLOCK_ROWS):
