@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sghash import BadFile, InvalidDtype, InvalidInput, NewerFormat, pack_bits
+from sghash import BadFile, InvalidInput, pack_bits
+from sghash.errors import InvalidDtype, NewerFormat
 from sghash.index import INDEXES
 from sghash.kernels import reference
 

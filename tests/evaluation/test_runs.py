@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sghash import LSH
 from sghash.data.builtin import clusters
 from sghash.errors import InvalidInput
 from sghash.evaluation import (
@@ -22,6 +21,7 @@ from sghash.evaluation import (
     runs as runs_module,
 )
 from sghash.evaluation.specs import ModelSpec, build_model, format_model, parse_model
+from sghash.models import LSH
 
 RUNS = [Run("LSH", bits, seed) for bits in (8, 20) for seed in (0, 1)]
 TIMES = ("train_seconds", "encode_seconds", "search_seconds", "queries_per_second")

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sghash import LSH, SGH
+from sghash import SGH
 from sghash.bits import pack_bits
 from sghash.evaluation import bit_values, evaluate
+from sghash.models import LSH
 from sghash.models.capabilities import Capabilities
 
 

@@ -4,9 +4,64 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sghash.errors import BadFile, InvalidInput
+
+if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
+    from sghash.models.baselines.binary_autoencoder import (
+        BinaryAutoencoder as BinaryAutoencoder,
+    )
+    from sghash.models.baselines.graph import (
+        GraphHashing as GraphHashing,
+    )
+    from sghash.models.baselines.itq import (
+        ITQ as ITQ,
+    )
+    from sghash.models.baselines.kmeans import (
+        KMeansHashing as KMeansHashing,
+    )
+    from sghash.models.baselines.lsh import (
+        LSH as LSH,
+    )
+    from sghash.models.baselines.pca import (
+        PCAHashing as PCAHashing,
+    )
+    from sghash.models.baselines.sign import (
+        SignHashing as SignHashing,
+    )
+    from sghash.models.baselines.spectral import (
+        SpectralHashing as SpectralHashing,
+    )
+    from sghash.models.baselines.spherical import (
+        SphericalHashing as SphericalHashing,
+        spherical_hamming as spherical_hamming,
+    )
+    from sghash.models.quantizers.generative import (
+        GenerativeQuantizer as GenerativeQuantizer,
+    )
+    from sghash.models.quantizers.pca_reconstruction import (
+        PCAReconstruction as PCAReconstruction,
+    )
+    from sghash.models.quantizers.product import (
+        ProductQuantizer as ProductQuantizer,
+    )
+    from sghash.models.sgh import (
+        SGH as SGH,
+    )
+    from sghash.models.sgh.deep import (
+        DeepSGH as DeepSGH,
+    )
+    from sghash.models.sgh.variants.general import (
+        GeneralSGH as GeneralSGH,
+    )
+    from sghash.models.sgh.variants.integer import (
+        BinaryMinimum as BinaryMinimum,
+        minimize_binary as minimize_binary,
+    )
+    from sghash.models.sgh.variants.scale_invariant import (
+        ScaleInvariantSGH as ScaleInvariantSGH,
+    )
 
 #: Every model: class -> module, loaded when first used. `capabilities` says what each can do.
 MODELS: dict[str, str] = {
@@ -26,6 +81,13 @@ MODELS: dict[str, str] = {
     "SignHashing": "sghash.models.baselines.sign",
     "SpectralHashing": "sghash.models.baselines.spectral",
     "SphericalHashing": "sghash.models.baselines.spherical",
+}
+
+# What else is imported from here -> its module.
+_FUNCTIONS = {
+    "BinaryMinimum": "sghash.models.sgh.variants.integer",
+    "minimize_binary": "sghash.models.sgh.variants.integer",
+    "spherical_hamming": "sghash.models.baselines.spherical",
 }
 
 # How often a model that is replaced while it is read is read again.
@@ -77,6 +139,7 @@ def _load(path: Path) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name in MODELS:
-        return model_class(name)
-    raise AttributeError(f"module 'sghash.models' has no attribute {name!r}")
+    home = MODELS.get(name) or _FUNCTIONS.get(name)
+    if home is None:
+        raise AttributeError(f"module 'sghash.models' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)
