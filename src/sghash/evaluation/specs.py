@@ -88,12 +88,12 @@ def build_model(run: Run, metric: str) -> VectorModel:
 
 def check_run(run: Run, metric: str) -> None:
     """Refuse what cannot be measured before anything is: no codes to search, or no package."""
-    model = build_model(run, metric)
-    can = model.capabilities
-    if can.codes == "numbers":
+    if model_class(run.model.partition(".")[0])().capabilities.codes == "numbers":
         raise InvalidInput(
             f"{run.model} makes numbers, not codes that can be searched: choose another model"
         )
+    model = build_model(run, metric)
+    can = model.capabilities
     if can.codes == "bytes" and metric not in can.metrics:
         raise InvalidInput(
             f"codes of {run.model} are scored by {' or '.join(can.metrics)}, not by {metric}: "
