@@ -116,7 +116,7 @@ def test_declares_its_capabilities_and_its_length(name):
     assert isinstance(can, Capabilities) and can.codes in LENGTHS
     n_bits = LENGTHS[can.codes]
     model = cls(**can.length.options(n_bits, model=name))
-    assert model.bits_per_code == n_bits
+    assert model.code_bits == n_bits
     too_long = (can.length.most + 1) * can.length.bits_per_unit
     with pytest.raises(InvalidInput, match=r"bits"):
         can.length.options(too_long, model=name)
@@ -131,7 +131,7 @@ def test_codes_are_what_they_are_declared_to_be(name):
     kind = np.float32 if model.capabilities.codes == "numbers" else np.uint8
     codes = model.encode(sample(seed=4))
     assert codes.dtype == kind and codes.shape == (120, model.code_columns)
-    assert codes.shape[1] * codes.itemsize == -(-model.bits_per_code // 8)
+    assert codes.shape[1] * codes.itemsize == -(-model.code_bits // 8)
 
 
 def is_sum_over_parts(model: VectorModel) -> bool:
@@ -429,7 +429,7 @@ def test_save_and_load(name, tmp_path):
     assert type(again) is type(model)
     assert again.fingerprint_ == model.fingerprint_
     assert np.array_equal(again.encode(sample(seed=5)), model.encode(sample(seed=5)))
-    assert again.bits_per_code == model.bits_per_code
+    assert again.code_bits == model.code_bits
     if model.capabilities.decodes:
         codes = model.encode(sample(seed=5))
         assert np.array_equal(again.decode(codes), model.decode(codes))

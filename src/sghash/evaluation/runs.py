@@ -165,7 +165,7 @@ def _nearest(
 ) -> Neighbors:
     """The k rows of `codes` nearest to each query: by Hamming distance, or by query tables."""
     if model.capabilities.codes == "bits":
-        n_bits = model.bits_per_code
+        n_bits = model.code_bits
         return hamming_neighbors(codes, query_codes, k, n_bits=n_bits, threads=bench.threads)
     found = [
         table_neighbors(codes, _tables(model, queries, bench.data.metric), k, threads=bench.threads)
@@ -217,7 +217,7 @@ def _code_values(
     bench: Bench, model: VectorModel, codes: Codes, query_codes: Codes
 ) -> dict[str, float]:
     """What the codes are worth by themselves; decoding is measured on the queries, unseen rows."""
-    can, n_bits = model.capabilities, model.bits_per_code
+    can, n_bits = model.capabilities, model.code_bits
     values = {"bytes_per_vector": metrics.bytes_per_vector(codes)}
     if can.codes == "bits":
         values["bits_in_use"] = metrics.bits_in_use(unpack_bits(codes, n_bits))

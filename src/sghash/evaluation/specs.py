@@ -93,11 +93,11 @@ def check_run(run: Run, metric: str) -> None:
             f"{run.model} makes numbers, not codes that can be searched: choose another model"
         )
     model = build_model(run, metric)
-    can = model.capabilities
-    if can.codes == "bytes" and metric not in can.metrics:
+    if model.capabilities.codes == "bytes" and metric == "cosine" and model.metric is None:
+        # Tables add up to inner products, which are cosines for codes of unit vectors alone.
         raise InvalidInput(
-            f"codes of {run.model} are scored by {' or '.join(can.metrics)}, not by {metric}: "
-            "choose another model, or bring all vectors to unit length and measure by l2"
+            f"{run.model} takes no account of a metric, so its tables cannot score cosine: bring "
+            "all vectors to unit length and measure by l2, or choose another model"
         )
     require_extra(model)
 

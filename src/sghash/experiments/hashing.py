@@ -175,10 +175,10 @@ def measure_fitted(
     query_codes = model.encode(data.queries)
     depth = min(DEPTHS[-1], len(data.base))
     found = hamming_neighbors(
-        codes, query_codes, depth, n_bits=model.bits_per_code, threads=context.threads
+        codes, query_codes, depth, n_bits=model.code_bits, threads=context.threads
     )
     values |= recalls(which, found.ids, neighbors=neighbors)
-    values["bits_in_use"] = metrics.bits_in_use(unpack_bits(codes, model.bits_per_code))
+    values["bits_in_use"] = metrics.bits_in_use(unpack_bits(codes, model.code_bits))
     if model.capabilities.decodes:
         decoded = model.decode(query_codes)
         values["reconstruction_error"] = metrics.reconstruction_error(data.queries, decoded)

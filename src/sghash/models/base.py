@@ -79,7 +79,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         return self
 
     @property
-    def bits_per_code(self) -> int:
+    def code_bits(self) -> int:
         """Length of a code in bits, whatever the codes are."""
         length = self.capabilities.length
         return int(getattr(self, length.option)) * length.bits_per_unit
@@ -87,7 +87,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     @property
     def code_columns(self) -> int:
         """Columns of an array of codes: bytes, or numbers."""
-        n_bits = self.bits_per_code
+        n_bits = self.code_bits
         return n_bits // 32 if self.capabilities.codes == "numbers" else n_bytes_of(n_bits)
 
     @property

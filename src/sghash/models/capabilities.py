@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sghash.errors import InvalidInput
-from sghash.validation import MAX_BITS, METRICS, check_n_bits
+from sghash.validation import MAX_BITS, check_n_bits
 
 
 class Length(NamedTuple):
@@ -47,8 +47,6 @@ class Capabilities(NamedTuple):
     decodes: bool = False
     #: `query_tables` and `code_layout` score real queries against codes.
     tables: bool = False
-    #: Metrics that `query_tables` can score.
-    metrics: tuple[str, ...] = METRICS
     #: `encode` takes `sweeps`.
     sharpens: bool = False
     #: `partial_fit` goes on learning.

@@ -79,9 +79,9 @@ def command(
     facts = {
         "codes": codes,
         "n": written.shape[0],
-        "n_bits": model.bits_per_code,
+        "n_bits": model.code_bits,
         "bytes": written.shape[0] * written.shape[1] * written.dtype.itemsize,
         "fingerprint": model.fingerprint_,
     }
-    text = f"{facts['n']} codes of {model.bits_per_code} bits ({facts['bytes']} bytes): {codes}"
+    text = f"{facts['n']} codes of {model.code_bits} bits ({facts['bytes']} bytes): {codes}"
     show(facts, text, as_json=as_json, err=codes == STDIO)

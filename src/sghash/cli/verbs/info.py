@@ -139,7 +139,7 @@ def _model(path: Path) -> dict[str, Any]:
         "kind": "model",
         "class": type(model).__name__,
         "codes": model.capabilities.codes,
-        "n_bits": model.bits_per_code,
+        "n_bits": model.code_bits,
         "dimensions": int(model.n_features_in_),
         "fingerprint": model.fingerprint_,
         "options": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
