@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 
 import sghash
-from sghash import ITQ, DeepSGH
+from sghash import ITQ
 from sghash.evaluation import Bench, append_row, format_table, read_rows, truth_folder
 from sghash.evaluation.metrics import recall
 from sghash.evaluation.provenance import provenance
 from sghash.kernels import hamming_neighbors
+from sghash.models import DeepSGH
 
 DATASETS = ["mnist", "sift-photos", "cifar10-gist", "glove100", "minilm-wordnet"]
 TARGET = 1.3

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sghash import minimize_binary
 from sghash.evaluation import format_table
+from sghash.models import minimize_binary
 
 
 class Problem(NamedTuple):

@@ -70,7 +70,7 @@ def mean_average_precision(
     queries: np.ndarray,
     truth: np.ndarray,
 ) -> float:
-    model = getattr(sghash, method)(n_bits=n_bits, random_state=seed).fit(training)
+    model = sghash.models.model_class(method)(n_bits=n_bits, random_state=seed).fit(training)
     words, query_words = as_words(model.encode(base)), as_words(model.encode(queries))
     precisions = []
     for query, right in zip(query_words, truth, strict=True):

@@ -45,6 +45,7 @@ from sghash.evaluation import (
 from sghash.evaluation.metrics import recall
 from sghash.evaluation.provenance import provenance
 from sghash.kernels.tables.bytes import byte_table_neighbors
+from sghash.models import model_class
 
 DATASETS = ["mnist", "sift-photos"]
 ASYMMETRIC_DATASETS = [*DATASETS, "cifar10-gist", "glove100", "minilm-wordnet"]
@@ -60,13 +61,13 @@ def measure_binary(method: str, n_bits: int, seed: int, bench: Bench) -> dict[st
 
 def measure_own_distance(method: str, n_bits: int, seed: int, bench: Bench) -> dict[str, Any]:
     start = time.perf_counter()
-    model = sghash.SphericalHashing(n_bits=n_bits, random_state=seed).fit(bench.base)
+    model = sghash.models.SphericalHashing(n_bits=n_bits, random_state=seed).fit(bench.base)
     trained = time.perf_counter()
     codes = model.encode(bench.base)
     encoded = time.perf_counter()
     found = []
     for group in np.array_split(model.encode(bench.queries), -(-len(bench.queries) // 32)):
-        for distances in sghash.spherical_hamming(group, codes, n_bits=n_bits):
+        for distances in sghash.models.spherical_hamming(group, codes, n_bits=n_bits):
             edge = np.partition(distances, DEPTH - 1)[DEPTH - 1]
             near = np.flatnonzero(distances <= edge)
             found.append(near[np.lexsort((near, distances[near]))][:DEPTH])
@@ -150,9 +151,14 @@ def values(bench: Bench, found: np.ndarray, train: float, encode: float) -> dict
     return {name: measured, "train_seconds": train, "encode_seconds": encode}
 
 
+HASHING = [
+    name
+    for name in sorted(sghash.MODELS)
+    if (can := model_class(name)().capabilities).codes == "bits" and can.extra is None
+]
 Measure = Callable[[str, int, int, Bench], dict[str, Any]]
 METHODS: dict[str, Measure] = {
-    **dict.fromkeys(sorted(sghash.MODELS), measure_binary),
+    **dict.fromkeys(HASHING, measure_binary),
     "LSH(center=False)": measure_binary,
     "SignHashing(threshold='mean', rotate=True)": measure_binary,
     OWN_DISTANCE: measure_own_distance,

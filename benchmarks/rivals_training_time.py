@@ -20,15 +20,21 @@ from tqdm import tqdm
 
 import sghash
 from sghash.errors import MissingData
+from sghash.models import model_class
 from sghash.models.base import Progress
 
 LIMIT_SECONDS = 300.0
 QUANTIZERS = {"PQ": False, "OPQ": True}
+HASHING = [
+    name
+    for name in sorted(sghash.MODELS)
+    if (can := model_class(name)().capabilities).codes == "bits" and can.extra is None
+]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    every = [*sorted(sghash.MODELS), *QUANTIZERS]
+    every = [*HASHING, *QUANTIZERS]
     parser.add_argument("--methods", nargs="+", default=every, choices=every, metavar="METHOD")
     parser.add_argument("--vectors", type=int, default=100_000)
     parser.add_argument("--bits", type=int, default=64)
@@ -54,7 +60,7 @@ def make(method: str, n_bits: int, bar: Bar) -> Any:
         return sghash.ProductQuantizer(
             n_parts=n_bits // 8, rotate=QUANTIZERS[method], callback=bar, random_state=0
         )
-    model = getattr(sghash, method)(n_bits=n_bits)
+    model = model_class(method)(n_bits=n_bits)
     wanted = {"callback": bar, "random_state": 0}
     return model.set_params(**{k: v for k, v in wanted.items() if k in model.get_params()})
 

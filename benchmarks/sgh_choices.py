@@ -85,7 +85,7 @@ def measure(cell: str, models: list[str], options: argparse.Namespace) -> None:
     vectors, queries = hold_out(base[np.sort(chosen)], N_QUERIES, random_state=7)
     print(f"{cell}: {vectors.shape[0]} vectors", file=sys.stderr)
     evaluate(
-        sghash.DataSet(name, vectors, ArraySource(queries), data.metric),
+        sghash.data.DataSet(name, vectors, ArraySource(queries), data.metric),
         models=models,
         n_bits=[int(bits)],
         depths=(100,),

@@ -15,11 +15,11 @@ import argparse
 import numpy as np
 
 import sghash
-from sghash import GeneralSGH
 from sghash.evaluation import format_table, ground_truth
 from sghash.evaluation.metrics import recall, unexplained_variance
 from sghash.evaluation.summary import estimate
 from sghash.kernels import hamming_neighbors
+from sghash.models import GeneralSGH
 
 
 def main() -> None:

@@ -19,10 +19,11 @@ import argparse
 import numpy as np
 
 import sghash
-from sghash import ITQ, SGH, ScaleInvariantSGH
+from sghash import ITQ, SGH
 from sghash.evaluation import format_table, ground_truth
 from sghash.evaluation.metrics import recall
 from sghash.kernels import hamming_neighbors
+from sghash.models import ScaleInvariantSGH
 
 MODELS = {
     "ITQ": lambda n, seed: ITQ(n_bits=n, random_state=seed),

@@ -25,17 +25,30 @@ OUTSIDE = {
 #: Rooms of the package -> what stands behind their public names on the same page.
 ROOMS: dict[str, tuple[str, ...]] = {
     "models": (
+        *(f"sghash.models.{name}" for name in sorted(sghash.MODELS) if name not in sghash._HOMES),
+        "sghash.models.minimize_binary",
+        "sghash.models.BinaryMinimum",
+        "sghash.models.spherical_hamming",
+        "sghash.models.capabilities",
         "sghash.models.sgh.paper.objective",
         "sghash.models.sgh.encoder_gradient",
         "sghash.models.sgh.DescriptionLength",
     ),
     "index": (),
     "collection": (),
-    "data": (),
-    "evaluation": ("sghash.evaluation.single_bits.bit_values", "sghash.evaluation.metrics.recall"),
+    "data": (
+        "sghash.data.READERS",
+        "sghash.data.catalog.CATALOG",
+        "sghash.data.dataset.DataSet",
+    ),
+    "evaluation": (
+        "sghash.evaluation.metrics.METRICS",
+        "sghash.evaluation.single_bits.bit_values",
+        "sghash.evaluation.metrics.recall",
+    ),
     "bits": ("sghash.bits",),
     "neighbors": (),
-    "errors": (),
+    "errors": ("sghash.errors.InvalidDtype", "sghash.errors.NewerFormat", "sghash.errors.Diverged"),
 }
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
@@ -48,7 +61,7 @@ def room_of(name: str) -> str:
 def reference(room: str) -> str:
     """The page of a room: its public names, then what else is worth a look."""
     names = sorted((n for n in sghash._HOMES if room_of(n) == room), key=str.lower)
-    title = f"# {room.capitalize()}\n\nPublic names are imported from `sghash` itself.\n"
+    title = f"# {room.capitalize()}\n\nWhat stands first is imported from `sghash` itself.\n"
     parts = [f"::: sghash.{name}\n" for name in names]
     return "\n".join([title, *parts, *(f"::: {path}\n" for path in ROOMS[room])])
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 
-from sghash import InvalidDtype, InvalidInput, bits
+from sghash import InvalidInput, bits
+from sghash.errors import InvalidDtype
 
 any_bits = st.integers(1, 200).flatmap(
     lambda n_bits: hnp.arrays(np.bool_, st.tuples(st.integers(0, 9), st.just(n_bits)))

@@ -59,7 +59,7 @@ def test_a_full_disk_really(tmp_path):
 
 
 def test_a_saved_model_can_be_read_by_others(tmp_path):
-    sghash.LSH(n_bits=4, random_state=0).fit([[0.0], [1.0]]).save(tmp_path / "model")
+    sghash.models.LSH(n_bits=4, random_state=0).fit([[0.0], [1.0]]).save(tmp_path / "model")
     for name in ("config.json", "model.safetensors"):
         assert (tmp_path / "model" / name).stat().st_mode & 0o777 == usual_mode()
 

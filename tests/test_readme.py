@@ -32,7 +32,7 @@ def test_named_verbs_targets_models_and_files_exist():
     listed = re.search(r"compares with: (.*?)\.\n", TEXT, flags=re.DOTALL)
     assert listed is not None
     for name in re.findall(r"`(\w+)`", listed.group(1)):
-        assert hasattr(sghash, name), name
+        assert hasattr(sghash.models, name), name
 
 
 def test_every_benchmark_is_listed():

@@ -79,6 +79,8 @@ def test_the_site_knows_every_name_and_has_no_broken_link(site):
     told = set().union(*(page.ids for page in pages.values()))
     for name in sghash._HOMES:
         assert f"sghash.{name}" in told, name
+    for name in set(sghash.MODELS) - set(sghash._HOMES):
+        assert f"sghash.models.{name}" in told, name
     for path, page in pages.items():
         if path.name == "404.html":  # its links hold for a server's root
             continue

@@ -17,7 +17,7 @@ vectors, queries = np.asarray(digits.base), np.asarray(digits.queries)
 shown = queries[[int(np.argmax(digits.query_labels == label)) for label in range(N_SHOWN)]]
 rows = {"original": shown / 16}
 for name in ("SGH", "ITQ"):
-    model = getattr(sghash, name)(n_bits=N_BITS, random_state=0).fit(vectors)
+    model = sghash.models.model_class(name)(n_bits=N_BITS, random_state=0).fit(vectors)
     codes = model.encode(shown)
     rows.setdefault(f"{N_BITS} bits", sghash.unpack_bits(codes, N_BITS).astype(np.float64))
     rows[f"{name} draws"] = model.decode(codes) / 16

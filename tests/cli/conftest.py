@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from click.shell_completion import BashComplete
 
 import sghash
 from sghash.cli import main
+from sghash.cli.frame import program
 
 
 class Outcome(NamedTuple):
@@ -108,3 +110,16 @@ def folder(tmp_path, vectors):
     (tmp_path / "ids.txt").write_text("".join(f"{100 + row}\n" for row in range(60)))
     (tmp_path / "year.csv").write_text("year\n" + "".join(f"{row}\n" for row in range(60)))
     return tmp_path
+
+
+@pytest.fixture
+def offered(folder, monkeypatch):
+    """What the shell offers for the last of some words."""
+    monkeypatch.chdir(folder)
+    completion = BashComplete(program, {}, "sghash", "_SGHASH_COMPLETE")
+
+    def complete(*words):
+        items = completion.get_completions(list(words[:-1]), words[-1])
+        return [item.value if item.type == "plain" else item.type for item in items]
+
+    return complete

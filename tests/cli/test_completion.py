@@ -9,21 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.shell_completion import BashComplete
 
-from sghash.cli.frame import VERBS, program
-
-
-@pytest.fixture
-def offered(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-    completion = BashComplete(program, {}, "sghash", "_SGHASH_COMPLETE")
-
-    def complete(*words):
-        items = completion.get_completions(list(words[:-1]), words[-1])
-        return [item.value if item.type == "plain" else item.type for item in items]
-
-    return complete
+from sghash.cli.frame import VERBS
 
 
 def test_verbs_and_options(offered):

@@ -69,7 +69,7 @@ def test_while_fitting(place, verb, delay):
 
 @pytest.mark.slow
 def test_a_model_that_is_to_be_replaced_stays(place):
-    model = sghash.LSH(n_bits=8, random_state=0).fit(np.eye(WIDTH, dtype=np.float32))
+    model = sghash.models.LSH(n_bits=8, random_state=0).fit(np.eye(WIDTH, dtype=np.float32))
     model.save(place / "model")
     before = entries(place)
     line = ("fit", "vectors.npy", "model", "--overwrite", "-o", "n_steps=10000000")
@@ -86,7 +86,9 @@ def test_a_model_that_is_to_be_replaced_stays(place):
     [(signal.SIGINT, 130, "old.npy"), (signal.SIGTERM, 143, "codes.npy")],
 )
 def test_while_encoding(place, number, expected, target):
-    sghash.LSH(n_bits=4096, random_state=0).fit(np.eye(WIDTH, dtype=np.float32)).save(place / "m")
+    sghash.models.LSH(n_bits=4096, random_state=0).fit(np.eye(WIDTH, dtype=np.float32)).save(
+        place / "m"
+    )
     (place / "old.npy").write_bytes(b"what was there before")
     before = entries(place)
     process = start(place, "encode", "m", "vectors.npy", target, "--overwrite")
@@ -102,7 +104,7 @@ def test_while_encoding(place, number, expected, target):
 
 @pytest.mark.slow
 def test_while_adding_whole_blocks_stay_and_the_rest_can_follow(place):
-    model = sghash.LSH(n_bits=2048, random_state=0).fit(np.eye(WIDTH, dtype=np.float32))
+    model = sghash.models.LSH(n_bits=2048, random_state=0).fit(np.eye(WIDTH, dtype=np.float32))
     sghash.Collection.create(place / "shelf", model).close()
     process = start(place, "add", "shelf", "vectors.npy")
     while not len(sghash.Collection.open(place / "shelf")):
@@ -130,7 +132,7 @@ def test_while_adding_whole_blocks_stay_and_the_rest_can_follow(place):
 @pytest.mark.slow
 def test_at_any_moment_of_adding(place):
     """Whatever the moment, the collection is whole and the number that is told is true."""
-    model = sghash.LSH(n_bits=1024, random_state=0).fit(np.eye(WIDTH, dtype=np.float32))
+    model = sghash.models.LSH(n_bits=1024, random_state=0).fit(np.eye(WIDTH, dtype=np.float32))
     rng = np.random.default_rng(0)
     for attempt in range(20):
         name = f"shelf{attempt}"

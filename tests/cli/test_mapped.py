@@ -42,7 +42,7 @@ def test_files_beyond_memory(tmp_path):
     """1.2 GB as float32 go through encode and create in less than half of that."""
     shape = (1_200_000, 256)
     np.lib.format.open_memmap(tmp_path / "big.npy", mode="w+", dtype=np.uint8, shape=shape).flush()
-    model = sghash.LSH(n_bits=64, random_state=0).fit(np.eye(256, dtype=np.float32))
+    model = sghash.models.LSH(n_bits=64, random_state=0).fit(np.eye(256, dtype=np.float32))
     model.save(tmp_path / "model")
     program = (
         "import resource, sys\nfrom sghash.cli import main\n"

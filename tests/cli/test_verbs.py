@@ -78,7 +78,7 @@ def test_info_about_the_installation(run):
 
 
 def test_info_about_a_model_and_an_index(run, tmp_path, rng):
-    model = sghash.LSH(n_bits=12, random_state=0).fit(rng.standard_normal((30, 4)))
+    model = sghash.models.LSH(n_bits=12, random_state=0).fit(rng.standard_normal((30, 4)))
     model.save(tmp_path / "model")
     facts = json.loads(run("info", tmp_path / "model", "--json").stdout)
     assert facts["class"] == "LSH" and facts["n_bits"] == 12 and facts["dimensions"] == 4
@@ -229,7 +229,7 @@ def test_every_verb_is_tried_with_wrong_arguments():
 @pytest.mark.parametrize("verb", [verb for verb, cases in WRONG.items() if cases])
 def test_wrong_arguments_are_one_sentence_and_leave_nothing(run, verb, folder):
     vectors = np.load(folder / "vectors.npy")
-    sghash.LSH(n_bits=16, random_state=0).fit(vectors).save(folder / "model")
+    sghash.models.LSH(n_bits=16, random_state=0).fit(vectors).save(folder / "model")
     np.save(folder / "narrow.npy", vectors[:, :5])
     np.save(folder / "empty.npy", vectors[:0])
     np.save(folder / "codes.npy", np.zeros((3, 2), np.uint8))
@@ -271,7 +271,7 @@ def test_wrong_arguments_are_one_sentence_and_leave_nothing(run, verb, folder):
 )  # fmt: skip
 def test_a_refusal_tells_what_to_do(run, folder, line, remedy):
     vectors = np.load(folder / "vectors.npy")
-    model = sghash.LSH(n_bits=16, random_state=0).fit(vectors)
+    model = sghash.models.LSH(n_bits=16, random_state=0).fit(vectors)
     model.save(folder / "model")
     sghash.Collection.create(folder / "kept", model).close()
     np.save(folder / "narrow.npy", vectors[:, :5])

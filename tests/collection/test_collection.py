@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import sghash
-from sghash import BadFile, Collection, InvalidDtype, InvalidInput, StorageError
+from sghash import BadFile, Collection, InvalidInput, StorageError
 from sghash.collection.storage import writer
+from sghash.errors import InvalidDtype
 from sghash.kernels import reference
 
 
@@ -233,7 +234,7 @@ def test_bad_input_changes_nothing(tmp_path, model, vectors):
         lambda: collection.search(vectors[:2], 5, rerank="magic"),
         lambda: collection.search(vectors[:2], 5, rerank="decoder", shortlist=4),
         lambda: Collection.create(tmp_path / "x", model, keep_vectors="int8"),
-        lambda: Collection.create(tmp_path / "x", sghash.PCAReconstruction(n_components=2)),
+        lambda: Collection.create(tmp_path / "x", sghash.models.PCAReconstruction(n_components=2)),
     ]
     for call in bad_calls:
         with pytest.raises((InvalidInput, StorageError)):

@@ -22,7 +22,7 @@ def numbers(n):
 
 def write_golden(path):
     """Every kind of file and section, written out once and never changed."""
-    model = sghash.LSH(n_bits=13, random_state=0).fit(numbers(50))
+    model = sghash.models.LSH(n_bits=13, random_state=0).fit(numbers(50))
     with Collection.create(path, model, keep_vectors="float16") as collection:
         collection.add(numbers(6), list("abcdef"), {"n": range(6), "t": ["x", None] * 3})
         collection.compact()

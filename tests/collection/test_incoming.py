@@ -7,8 +7,9 @@ import time
 import numpy as np
 import pytest
 
-from sghash import Collection, InvalidDtype, InvalidInput, StorageError
+from sghash import Collection, InvalidInput, StorageError
 from sghash.collection import incoming
+from sghash.errors import InvalidDtype
 
 ROWS = 70
 

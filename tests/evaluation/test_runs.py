@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sghash import LSH
 from sghash.data.builtin import clusters
-from sghash.errors import InvalidInput
+from sghash.errors import InvalidInput, SghashError
 from sghash.evaluation import (
     METRICS,
     Bench,
@@ -21,8 +22,9 @@ from sghash.evaluation import (
     run_once,
     runs as runs_module,
 )
-from sghash.evaluation.runs import build_model
-from sghash.evaluation.specs import ModelSpec, format_model, parse_model
+from sghash.evaluation.specs import ModelSpec, build_model, format_model, parse_model
+from sghash.models import LSH
+from sghash.validation import METRICS as METRICS_OF_VECTORS
 
 RUNS = [Run("LSH", bits, seed) for bits in (8, 20) for seed in (0, 1)]
 TIMES = ("train_seconds", "encode_seconds", "search_seconds", "queries_per_second")
@@ -222,11 +224,69 @@ def test_depths_must_exist() -> None:
 def test_large_data_stays_in_its_source(monkeypatch: pytest.MonkeyPatch, bench: Bench) -> None:
     monkeypatch.setattr("sghash.evaluation.bench.MAX_BYTES", 100)
 
-    from dataclasses import replace
-
     source = bench.data.base.rows(0)
     outside = Bench(replace(bench.data, base=source), k=5, depths=(5, 50), threads=1)
     assert outside.base is source
     run = Run("LSH", 20, 0)
     first, second = run_once(run, bench), run_once(run, outside)
     assert first["key"] == second["key"] and lasting(first) == lasting(second)
+
+
+def test_quantizers_are_searched_by_their_tables(bench: Bench) -> None:
+    """As by distances to what their codes stand for, all of them computed."""
+    row = run_once(Run("ProductQuantizer", 16, 0), bench)
+    model = build_model(Run("ProductQuantizer", 16, 0), "l2").fit(bench.base)
+    assert model.n_parts == 2 and row["values"]["bytes_per_vector"] == 2
+    decoded = model.decode(model.encode(bench.base)).astype(float)
+    far = ((bench.queries[:, None] - decoded[None]) ** 2).sum(axis=2)
+    retrieved = np.argsort(far, axis=1, kind="stable")[:, :50]
+    squared = ((bench.queries[:, None].astype(float) - bench.base[None]) ** 2).sum(axis=2)
+    true = np.argsort(squared, axis=1, kind="stable")[:, :5]
+    recall = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(retrieved, true, strict=True)])
+    assert row["values"]["recall5@50"] == pytest.approx(recall, abs=0.02)
+    error = ((bench.queries - model.decode(model.encode(bench.queries))) ** 2).sum(axis=1).mean()
+    assert row["values"]["reconstruction_error"] == pytest.approx(error, rel=1e-5)
+    # What is defined for bits alone is left out.
+    assert not {"bits_in_use", "description_length", "expected_recall5@5"} & set(row["values"])
+
+
+def test_more_queries_than_tables_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run("ProductQuantizer", 16, 0, {"n_iterations": 2})
+    whole = run_once(run, bench)
+    monkeypatch.setattr(runs_module, "_QUERIES_AT_ONCE", 7)
+    assert lasting(run_once(run, bench)) == lasting(whole)
+
+
+def test_a_quantizer_is_given_the_metric_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sghash.models.quantizers.generative.START_STEPS", 50)
+    data = clusters(n_vectors=300, width=8, n_queries=20, n_clusters=5)
+    for metric in METRICS_OF_VECTORS:
+        bench = Bench(replace(data, metric=metric), k=5, depths=(50,), threads=1)
+        row = run_once(Run("GenerativeQuantizer", 16, 0, {"n_rounds": 1}), bench)
+        assert row["options"]["metric"] == metric and row["values"]["recall5@50"] > 0.5
+
+
+@pytest.mark.parametrize(
+    ("run", "metric", "said"),
+    [
+        (Run("ProductQuantizer", 20, 0), "l2", "multiple of 8 bits, got 20"),
+        (Run("GenerativeQuantizer", 8, 0), "l2", "have 16 to 256 bits, got 8"),
+        (Run("PCAReconstruction", 32, 0), "l2", "makes numbers, not codes"),
+        (Run("ProductQuantizer", 16, 0), "cosine", "tables cannot score cosine"),
+        (Run("ITQ", 16, 0, {"n_bits": 8}), "l2", "not by the option n_bits"),
+        (Run("ProductQuantizer", 16, 0, {"n_parts": 1}), "l2", "not by the option n_parts"),
+        (Run("DeepSGH", 16, 0), "l2", "pip install 'sghash\\[torch\\]'"),
+    ],
+    ids=lambda value: getattr(value, "model", value),
+)
+def test_what_cannot_be_measured_is_refused_before_anything_is(
+    run: Run, metric: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    data = clusters(n_vectors=60, width=4, n_queries=5, n_clusters=2)
+    bench = Bench(replace(data, metric=metric), k=5, depths=(5,), threads=1)
+    done: list[Run] = []
+    monkeypatch.setattr(runs_module, "run_once", lambda run, bench: done.append(run))
+    with pytest.raises(SghashError, match=said):
+        run_all([Run("LSH", 8, 0), run], bench)
+    assert not done

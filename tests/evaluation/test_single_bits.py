@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sghash import LSH, SGH
+from sghash import SGH
 from sghash.bits import pack_bits
 from sghash.evaluation import bit_values, evaluate
+from sghash.models import LSH
+from sghash.models.capabilities import Capabilities
 
 
 class MadeBits:
     """Signs of the columns, then a copy of the first, then a constant."""
 
     n_bits = 6
+    capabilities = Capabilities()
 
     def encode(self, vectors: np.ndarray) -> np.ndarray:
         signs = vectors > 0

@@ -105,7 +105,7 @@ def test_a_hashing_row_is_what_a_search_by_hand_gives(tmp_path):
     context = Context(tmp_path, quick=True, seeds=1)
     row = hashing.hashing_row(context, QUICK_DIGITS, "LSH", 16, 3)
     data = load(QUICK_DIGITS)
-    model = sghash.LSH(n_bits=16, random_state=3).fit(data.base)
+    model = sghash.models.LSH(n_bits=16, random_state=3).fit(data.base)
     found = hamming_neighbors(model.encode(data.base), model.encode(data.queries), 50, n_bits=16)
     true = truth(QUICK_DIGITS, 10).ids[:, :10]
     hits = [len(set(a) & set(b)) for a, b in zip(found.ids.tolist(), true.tolist(), strict=True)]
@@ -137,7 +137,7 @@ def test_the_stream_is_the_same_every_time_and_searched_as_one_array(rng, tmp_pa
     assert rows.shape == (1000, 16) and rows.min() >= 0 and rows.max() <= 255
     np.testing.assert_array_equal(stream.block(1), rows[300:600])
     np.testing.assert_array_equal(rows, np.rint(rows))
-    model = sghash.LSH(n_bits=12, random_state=0).fit(rows)
+    model = sghash.models.LSH(n_bits=12, random_state=0).fit(rows)
     queries = base[:7].astype(np.float32)
     codes = {("LSH", 12): model.encode(queries)}
     true, found = search_stream(Context(tmp_path), stream, queries, {("LSH", 12): model}, codes)

@@ -34,7 +34,9 @@ class Model:
 
     def __init__(self, folder: Path) -> None:
         vectors = np.random.default_rng(0).standard_normal((40, 6)).astype(np.float32)
-        self.old, self.new = (sghash.LSH(n_bits=8, random_state=s).fit(vectors) for s in (0, 1))
+        self.old, self.new = (
+            sghash.models.LSH(n_bits=8, random_state=s).fit(vectors) for s in (0, 1)
+        )
         self.folder = folder
         self.known = {self.old.fingerprint_: "old", self.new.fingerprint_: "new"}
 

@@ -10,7 +10,7 @@ import pytest
 
 import sghash
 from sghash.errors import BadFile
-from sghash.models import _ALL, load_model, model_class
+from sghash.models import MODELS, load_model, model_class
 from sghash.models.contents import CONTENTS
 from sghash.models.store import fingerprint_of
 
@@ -22,7 +22,7 @@ def folder(tmp_path, rng):
     return tmp_path / "model"
 
 
-@pytest.mark.parametrize("name", sorted(_ALL))
+@pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_learned_attribute_is_described(name):
     assert set(CONTENTS[name]) == set(model_class(name)._learned)
 
@@ -41,24 +41,24 @@ VARIED = np.random.default_rng(1).random((70, 6), dtype=np.float32)
     [
         sghash.SGH(n_bits=9, n_steps=3, metric="cosine", coding="binary"),
         sghash.SGH(n_bits=9, n_steps=3, noise=1, init="random", refit=False, standardize=False),
-        sghash.GeneralSGH(n_bits=9, n_steps=2, decoder="bernoulli"),
-        sghash.GeneralSGH(n_bits=9, n_steps=2, decoder="gaussian"),
-        sghash.GeneralSGH(n_bits=9, n_steps=2, n_hidden=3),
-        sghash.ScaleInvariantSGH(n_bits=9, n_steps=2, origin="mean"),
-        sghash.KMeansHashing(n_bits=13, n_iterations=1, bits_per_part=5),
-        sghash.SpectralHashing(n_bits=40),
-        sghash.SignHashing(n_bits=40, rotate=True),
-        sghash.SignHashing(n_bits=3),
-        sghash.BinaryAutoencoder(n_bits=5, n_iterations=0),
-        sghash.GraphHashing(n_bits=5),
+        sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="bernoulli"),
+        sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="gaussian"),
+        sghash.models.GeneralSGH(n_bits=9, n_steps=2, n_hidden=3),
+        sghash.models.ScaleInvariantSGH(n_bits=9, n_steps=2, origin="mean"),
+        sghash.models.KMeansHashing(n_bits=13, n_iterations=1, bits_per_part=5),
+        sghash.models.SpectralHashing(n_bits=40),
+        sghash.models.SignHashing(n_bits=40, rotate=True),
+        sghash.models.SignHashing(n_bits=3),
+        sghash.models.BinaryAutoencoder(n_bits=5, n_iterations=0),
+        sghash.models.GraphHashing(n_bits=5),
         sghash.ProductQuantizer(n_parts=4, n_iterations=1),
         sghash.ProductQuantizer(n_parts=1, n_iterations=1, rotate=True, n_rotations=1),
-        sghash.PCAReconstruction(n_components=9),
+        sghash.models.PCAReconstruction(n_components=9),
     ],
     ids=str,
 )
 def test_whatever_is_fitted_can_be_loaded(tmp_path, model, vectors):
-    if isinstance(model, sghash.GeneralSGH) and model.decoder == "bernoulli":
+    if isinstance(model, sghash.models.GeneralSGH) and model.decoder == "bernoulli":
         vectors = vectors / 3
     fitted = sghash.models.model_class(type(model).__name__)(**model.get_params()).fit(vectors)
     fitted.save(tmp_path / "model")
@@ -148,7 +148,7 @@ def test_a_wide_code_without_tables_is_refused(tmp_path):
 
 
 def test_a_network_that_ends_too_wide_is_refused(tmp_path):
-    model = sghash.DeepSGH(n_bits=8)
+    model = sghash.models.DeepSGH(n_bits=8)
     model.n_features_in_ = 3
     model.encoder_layers_ = [{"kind": "linear", "shape": [3, 9]}]
     model.encoder_numbers_ = np.zeros(36, dtype=np.float32)

@@ -21,7 +21,7 @@ from sghash.models import placing
 @pytest.fixture
 def models(rng):
     vectors = rng.standard_normal((60, 6)).astype(np.float32)
-    return [sghash.LSH(n_bits=8, random_state=seed).fit(vectors) for seed in (0, 1)]
+    return [sghash.models.LSH(n_bits=8, random_state=seed).fit(vectors) for seed in (0, 1)]
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2])

@@ -18,6 +18,7 @@ from sghash.validation import MAX_BITS
 
 if TYPE_CHECKING:
     from sghash.data.sources import RowSource
+    from sghash.models.base import VectorModel
 
 
 class Choice(NamedTuple):
@@ -44,7 +45,7 @@ def model_options(function: Any) -> Any:
         ),
         click.option(
             "--bits", "n_bits", type=click.IntRange(1, MAX_BITS), metavar="N", default=64,
-            show_default=True, help="Code length.",
+            show_default=True, help="Code length; quantizers take whole bytes, as 64 bits.",
         ),
         click.option(
             "--model", "spec", type=ModelName(), default="SGH", show_default=True,
@@ -56,22 +57,22 @@ def model_options(function: Any) -> Any:
     return function
 
 
-def build(choice: Choice, metric: str) -> Any:
+def build(choice: Choice, metric: str) -> VectorModel:
     """The model that was asked for, not yet fitted; `metric` is for one that can use it."""
-    from sghash.evaluation.runs import Run, build_model
-    from sghash.evaluation.specs import parse_model
+    from sghash.evaluation.specs import Run, build_model, parse_model, require_extra
 
     name, options = parse_model(choice.spec)
     options |= _parse_options(choice.options)
-    if "n_bits" in options or "callback" in options:
-        raise InvalidInput("the length is given by --bits, and a callback is not for a shell")
+    if "callback" in options:
+        raise InvalidInput("a callback is not for a shell: leave it out")
     model = build_model(Run(name, choice.n_bits, choice.seed, options), choice.metric or metric)
-    if choice.metric is not None and getattr(model, "metric", choice.metric) != choice.metric:
+    require_extra(model)
+    if choice.metric is not None and model.metric not in (None, choice.metric):
         raise InvalidInput(f"--metric {choice.metric} contradicts the model's own option metric")
     return model
 
 
-def fit(model: Any, rows: RowSource) -> float:
+def fit(model: VectorModel, rows: RowSource) -> float:
     """Fit with a bar, or with a line where the model does not tell how far it is; seconds."""
     what = f"fitting {type(model).__name__}"
     started = time.perf_counter()

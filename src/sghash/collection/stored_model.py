@@ -19,8 +19,8 @@ FILES = ("config.json", "model.safetensors")
 _KINDS = {"bits": "hamming", "bytes": "tables"}
 
 
-def check_model(model: Any) -> str:
-    """Return the kind of index for a fitted model's codes; refuse a model that makes none."""
+def check_codes_of(model: Any) -> str:
+    """Return the kind of index for a model's codes; refuse a model that makes none."""
     from sghash.models.base import VectorModel
 
     known = isinstance(model, VectorModel)
@@ -29,8 +29,14 @@ def check_model(model: Any) -> str:
             "a collection needs a fitted model whose codes are bits or bytes, got "
             f"{type(model).__name__}: use SGH, ITQ, GenerativeQuantizer or another of its kind"
         )
-    model.fingerprint_  # noqa: B018 - raises NotFittedError
     return _KINDS[model.capabilities.codes]
+
+
+def check_model(model: Any) -> str:
+    """Return the kind of index for a model's codes; refuse one that is not fitted."""
+    kind = check_codes_of(model)
+    model.fingerprint_  # noqa: B018 - raises NotFittedError
+    return kind
 
 
 def first_manifest(model: Any, *, keep_vectors: str | None, metric: str | None) -> Manifest:
@@ -38,7 +44,7 @@ def first_manifest(model: Any, *, keep_vectors: str | None, metric: str | None) 
     kind = check_model(model)
     if keep_vectors is not None:
         check_choice(keep_vectors, KEPT, name="keep_vectors")
-    metric = metric or getattr(model, "metric", None) or "l2"
+    metric = metric or model.metric or "l2"
     check_choice(metric, METRICS, name="metric")
     if kind == "tables":
         model.scorer(metric)  # says so if it cannot score this metric

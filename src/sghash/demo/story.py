@@ -15,7 +15,7 @@ from sghash.bits import unpack_bits
 from sghash.demo.sets import Material
 from sghash.demo.shelf import Shelf, keep, prepare
 from sghash.evaluation.metrics import recall
-from sghash.evaluation.runs import Run, build_model
+from sghash.evaluation.specs import Run, build_model
 from sghash.kernels import exact_neighbors, hamming_neighbors
 from sghash.neighbors import Neighbors
 from sghash.validation import available_cores

@@ -10,7 +10,7 @@ _HOMES = {
     "BitValues": "sghash.evaluation.single_bits",
     "Evaluation": "sghash.evaluation.comparison",
     "METRICS": "sghash.evaluation.metrics",
-    "Run": "sghash.evaluation.runs",
+    "Run": "sghash.evaluation.specs",
     "RunProgress": "sghash.evaluation.runs",
     "bit_values": "sghash.evaluation.single_bits",
     "append_row": "sghash.evaluation.rows",

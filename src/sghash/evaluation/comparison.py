@@ -17,8 +17,8 @@ from sghash.data.sources import ArraySource, RowRange, RowSource
 from sghash.errors import InvalidInput
 from sghash.evaluation.bench import Bench
 from sghash.evaluation.holdout import hold_out
-from sghash.evaluation.runs import Run, RunProgress, run_all
-from sghash.evaluation.specs import format_model, parse_model
+from sghash.evaluation.runs import RunProgress, run_all
+from sghash.evaluation.specs import Run, build_model, format_model, parse_model
 from sghash.evaluation.summary import Summary, summarize
 from sghash.evaluation.tables import definitions, format_table
 from sghash.validation import METRICS, check_choice, check_vectors
@@ -190,7 +190,12 @@ def evaluate(
     found = run(list(specs), sorted(set(n_bits)), callback)
     shortest: dict[str, int | None] = {}
     for text in specs:
-        shortest[text], more = _shorten(text, found, name, wanted_recall, run)
+        length = build_model(
+            Run(specs[text].model, min(n_bits), 0, specs[text].options), data.metric
+        ).capabilities.length
+        shortest[text], more = _shorten(
+            text, found, name, wanted_recall, run, least=length.least * length.bits_per_unit
+        )
         found += more
     return Evaluation(found, (name, wanted_recall), shortest)
 
@@ -201,8 +206,13 @@ def _shorten(
     name: str,
     wanted: float,
     run: Callable[[Sequence[str], Sequence[int]], list[dict[str, Any]]],
+    *,
+    least: int = 1,
 ) -> tuple[int | None, list[dict[str, Any]]]:
-    """The fewest bits that reach `wanted`, halving the gap to the next length that does not."""
+    """The fewest bits that reach `wanted`, halving the gap to the next length that does not.
+
+    `least` is the shortest code that the model can have.
+    """
     reached = {
         s.group["n_bits"]: s.values[name].mean >= wanted
         for s in summarize(rows)
@@ -212,7 +222,7 @@ def _shorten(
     if not enough:
         return None, []
     best, more = min(enough), []
-    low = max((length for length in reached if length < best), default=0)
+    low = max((length for length in reached if length < best), default=max(0, least - _STEP))
     while best - low > _STEP:
         middle = (low + best) // 2 // _STEP * _STEP
         middle = middle if middle > low else low + _STEP

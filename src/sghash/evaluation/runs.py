@@ -14,33 +14,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from sghash.bits import unpack_bits
-from sghash.errors import InvalidInput
+from sghash.blocks import blocks_of
 from sghash.evaluation import metrics
 from sghash.evaluation.bench import Bench
 from sghash.evaluation.provenance import provenance
 from sghash.evaluation.rows import append_row, read_rows
+from sghash.evaluation.specs import Run, build_model, check_run
 from sghash.evaluation.ties import boundary_of, true_code_distances
 from sghash.kernels import hamming_neighbors
-from sghash.models import MODELS, model_class
-from sghash.models.base import BinaryHasher
+from sghash.kernels.tables.part_tables import table_neighbors
+from sghash.models.base import VectorModel
 from sghash.neighbors import Neighbors
-from sghash.validation import Codes, check_n_bits
+from sghash.validation import Codes, Vectors
 
 # Counts up when the meaning of a value changes: older rows are then measured again.
 PROTOCOL = 1
-
-
-class Run(NamedTuple):
-    """One model with one length and one seed; `options` go to its constructor.
-
-    `model` is a name in `MODELS`, or a name and a preset of that class, as in "SGH.paper".
-    """
-
-    model: str
-    n_bits: int
-    seed: int
-    options: Mapping[str, Any] = {}
+# Tables of more queries would fill the memory.
+_QUERIES_AT_ONCE = 256
 
 
 class RunProgress(NamedTuple):
@@ -53,35 +46,9 @@ class RunProgress(NamedTuple):
     seconds_left: float | None
 
 
-def build_model(run: Run, metric: str) -> BinaryHasher:
-    """The unfitted model of a run; a model that has an option `metric` is told the data's."""
-    name, _, preset = run.model.partition(".")
-    if name not in MODELS:
-        listed = ", ".join(sorted(MODELS))
-        raise InvalidInput(f"there is no model {run.model!r}: choose one of {listed}")
-    cls = model_class(name)
-    known = cls().get_params(deep=False)
-    options = {"n_bits": check_n_bits(run.n_bits), **run.options}
-    if "random_state" in known:
-        options.setdefault("random_state", run.seed)
-    if "metric" in known:
-        options.setdefault("metric", metric)
-    make = cls
-    if preset:
-        make = None if preset.startswith("_") else getattr(cls, preset, None)
-        if make is None:
-            raise InvalidInput(f"the model {name} has no preset {preset!r}: leave it out")
-    try:
-        model: BinaryHasher = make(**options)
-    except TypeError as error:
-        raise InvalidInput(
-            f"{run.model} does not take these options ({error}): it has {', '.join(sorted(known))}"
-        ) from error
-    return model
-
-
 def run_once(run: Run, bench: Bench) -> dict[str, Any]:
     """Fit, encode, search and measure; returns the row of the run."""
+    check_run(run, bench.data.metric)
     model = build_model(run, bench.data.metric)
     values: dict[str, float] = {}
     with _clock(values, "train_seconds"):
@@ -90,8 +57,10 @@ def run_once(run: Run, bench: Bench) -> dict[str, Any]:
     query_codes = model.encode(bench.queries)
     with _clock(values, "encode_seconds"):
         codes = model.encode(bench.base)
-    found = _search(bench, codes, query_codes, run.n_bits, values)
-    values |= _retrieval(bench, found, codes, query_codes)
+    found = _search(bench, model, codes, query_codes, values)
+    values |= _retrieval(bench, found)
+    if model.capabilities.codes == "bits":
+        values |= _expected_recall(bench, found, codes, query_codes)
     values |= _code_values(bench, model, codes, query_codes)
     return {
         "key": key_of(run, bench),
@@ -140,6 +109,8 @@ def run_all(
     known = {row["key"]: row for row in read_rows(rows)} if rows is not None else {}
     keys = [key_of(run, bench) for run in runs]
     missing = [(run, key) for run, key in zip(runs, keys, strict=True) if key not in known]
+    for run, _ in missing:
+        check_run(run, bench.data.metric)
     start = time.perf_counter()
     for done, (run, key) in enumerate(missing):
         _tell(
@@ -176,32 +147,48 @@ class _clock:
 
 
 def _search(
-    bench: Bench, codes: Codes, query_codes: Codes, n_bits: int, values: dict[str, float]
+    bench: Bench, model: VectorModel, codes: Codes, query_codes: Codes, values: dict[str, float]
 ) -> Neighbors:
     depth = bench.depths[-1]
     # Once for nothing on a few rows, with all queries: their number chooses the kernel to compile.
-    hamming_neighbors(codes[:64], query_codes, 1, n_bits=n_bits, threads=bench.threads)
+    _nearest(bench, model, codes[:64], query_codes, 1)
     with _clock(values, "search_seconds"):
-        found = hamming_neighbors(codes, query_codes, depth, n_bits=n_bits, threads=bench.threads)
+        found = _nearest(bench, model, codes, query_codes, depth)
     values["queries_per_second"] = metrics.queries_per_second(
         len(query_codes), values["search_seconds"]
     )
     return found
 
 
-def _retrieval(
-    bench: Bench, found: Neighbors, codes: Codes, query_codes: Codes
-) -> dict[str, float]:
+def _nearest(
+    bench: Bench, model: VectorModel, codes: Codes, query_codes: Codes, k: int
+) -> Neighbors:
+    """The k rows of `codes` nearest to each query: by Hamming distance, or by query tables."""
+    if model.capabilities.codes == "bits":
+        n_bits = model.code_bits
+        return hamming_neighbors(codes, query_codes, k, n_bits=n_bits, threads=bench.threads)
+    found = [
+        table_neighbors(codes, _tables(model, queries, bench.data.metric), k, threads=bench.threads)
+        for _, queries in blocks_of(bench.queries, _QUERIES_AT_ONCE)
+    ]
+    parts = (np.concatenate(part) for part in zip(*found, strict=True))
+    return Neighbors(*parts)
+
+
+def _tables(model: Any, queries: Vectors, metric: str) -> Vectors:
+    """Tables (n_queries, n_bytes, 256) of a model whose codes are bytes."""
+    # A model that knows metrics was given this one.
+    options = {} if model.metric is not None else {"metric": metric}
+    tables: Vectors = model.distance_tables(queries, **options)
+    return tables
+
+
+def _retrieval(bench: Bench, found: Neighbors) -> dict[str, float]:
     k, truth = bench.k, bench.truth
-    true_distances = true_code_distances(truth, codes, query_codes)
     values = {}
     for n in bench.depths:
         values[f"recall{k}@{n}"] = metrics.recall(truth.ids, found.ids, k=k, n=n)
         values[f"precision{k}@{n}"] = metrics.precision(truth.ids, found.ids, k=k, n=n)
-        edge = boundary_of(found, codes, query_codes, n)
-        values[f"expected_recall{k}@{n}"] = metrics.expected_recall(
-            truth, true_distances, edge.distance, edge.n_nearer, edge.n_tied, k=k, n=n
-        )
     n = bench.depths[-1]
     values[f"average_precision{k}@{n}"] = metrics.average_precision(truth.ids, found.ids, k=k, n=n)
     labels, query_labels = bench.data.base_labels, bench.data.query_labels
@@ -212,20 +199,35 @@ def _retrieval(
     return values
 
 
+def _expected_recall(
+    bench: Bench, found: Neighbors, codes: Codes, query_codes: Codes
+) -> dict[str, float]:
+    """Recall over all orders of ties, which are the rule among Hamming distances alone."""
+    true_distances = true_code_distances(bench.truth, codes, query_codes)
+    values = {}
+    for n in bench.depths:
+        edge = boundary_of(found, codes, query_codes, n)
+        values[f"expected_recall{bench.k}@{n}"] = metrics.expected_recall(
+            bench.truth, true_distances, edge.distance, edge.n_nearer, edge.n_tied, k=bench.k, n=n
+        )
+    return values
+
+
 def _code_values(
-    bench: Bench, model: BinaryHasher, codes: Codes, query_codes: Codes
+    bench: Bench, model: VectorModel, codes: Codes, query_codes: Codes
 ) -> dict[str, float]:
     """What the codes are worth by themselves; decoding is measured on the queries, unseen rows."""
-    values = {
-        "bytes_per_vector": metrics.bytes_per_vector(codes),
-        "bits_in_use": metrics.bits_in_use(unpack_bits(codes, model.n_bits)),
-    }
-    if type(model)._decode is not BinaryHasher._decode:
+    can, n_bits = model.capabilities, model.code_bits
+    values = {"bytes_per_vector": metrics.bytes_per_vector(codes)}
+    if can.codes == "bits":
+        values["bits_in_use"] = metrics.bits_in_use(unpack_bits(codes, n_bits))
+    if can.decodes:
         decoded = model.decode(query_codes)
-        bits = unpack_bits(query_codes, model.n_bits)
         for name in ("reconstruction_error", "unexplained_variance"):
             values[name] = metrics.METRICS[name].measure(bench.queries, decoded)
-        values["description_length"] = metrics.description_length(bits, bench.queries, decoded)
+        if can.codes == "bits":
+            bits = unpack_bits(query_codes, n_bits)
+            values["description_length"] = metrics.description_length(bits, bench.queries, decoded)
     return values
 
 

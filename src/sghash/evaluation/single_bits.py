@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.bits import pack_bits, unpack_bits
-from sghash.errors import InvalidInput
 from sghash.evaluation.metrics import recall
 from sghash.evaluation.tables import format_table
 from sghash.evaluation.truth import ground_truth
@@ -114,12 +113,10 @@ def _correlations(bits: NDArray[np.bool_], shares: Numbers) -> Numbers:
 def _errors_without(
     model: Any, vectors: NDArray[Any], codes: Codes, bits: NDArray[np.bool_], shares: Numbers
 ) -> Numbers:
-    try:
-        model.decode(codes[:1])
-    except (AttributeError, InvalidInput):  # a model without a decoder
+    if not model.capabilities.decodes:
         return np.full(model.n_bits, np.nan)
     rows = vectors
-    if getattr(model, "metric", None) == "cosine":
+    if model.metric == "cosine":
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         rows = vectors / np.where(lengths > 0, lengths, 1)
 

@@ -1,4 +1,4 @@
-"""Models written as text: "ITQ", "SGH.paper", "LSH(center=False)"."""
+"""Models that are asked for: as text ("ITQ", "SGH.paper", "LSH(center=False)"), and as a run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from sghash.errors import InvalidInput
+from sghash.models import model_class
+from sghash.models.base import VectorModel
+from sghash.optional import require
 
 
 class ModelSpec(NamedTuple):
@@ -15,6 +18,18 @@ class ModelSpec(NamedTuple):
 
     model: str
     options: dict[str, Any]
+
+
+class Run(NamedTuple):
+    """One model with one length and one seed; `options` go to its constructor.
+
+    `model` is a name in `MODELS`, or a name and a preset of that class, as in "SGH.paper".
+    """
+
+    model: str
+    n_bits: int
+    seed: int
+    options: Mapping[str, Any] = {}
 
 
 def parse_model(text: str) -> ModelSpec:
@@ -39,6 +54,58 @@ def format_model(model: str, options: Mapping[str, Any]) -> str:
     if not options:
         return model
     return f"{model}({', '.join(f'{name}={value!r}' for name, value in options.items())})"
+
+
+def build_model(run: Run, metric: str) -> VectorModel:
+    """The unfitted model of a run; a model that has an option `metric` is given the data's."""
+    name, _, preset = run.model.partition(".")
+    cls = model_class(name)
+    blank: VectorModel = cls()
+    known, length = blank.get_params(deep=False), blank.capabilities.length
+    if length.option in run.options:
+        raise InvalidInput(
+            f"the length of a code is given as a number of bits, not by the option "
+            f"{length.option}: leave it out of the options of {run.model}"
+        )
+    options = {**length.options(run.n_bits, model=name), **run.options}
+    if "random_state" in known:
+        options.setdefault("random_state", run.seed)
+    if "metric" in known:
+        options.setdefault("metric", metric)
+    make = cls
+    if preset:
+        make = None if preset.startswith("_") else getattr(cls, preset, None)
+        if make is None:
+            raise InvalidInput(f"the model {name} has no preset {preset!r}: leave it out")
+    try:
+        model: VectorModel = make(**options)
+    except TypeError as error:
+        raise InvalidInput(
+            f"{run.model} does not take these options ({error}): it has {', '.join(sorted(known))}"
+        ) from error
+    return model
+
+
+def check_run(run: Run, metric: str) -> None:
+    """Refuse what cannot be measured before anything is: no codes to search, or no package."""
+    if model_class(run.model.partition(".")[0])().capabilities.codes == "numbers":
+        raise InvalidInput(
+            f"{run.model} makes numbers, not codes that can be searched: choose another model"
+        )
+    model = build_model(run, metric)
+    if model.capabilities.codes == "bytes" and metric == "cosine" and model.metric is None:
+        # Tables add up to inner products, which are cosines for codes of unit vectors alone.
+        raise InvalidInput(
+            f"{run.model} takes no account of a metric, so its tables cannot score cosine: bring "
+            "all vectors to unit length and measure by l2, or choose another model"
+        )
+    require_extra(model)
+
+
+def require_extra(model: VectorModel) -> None:
+    """Refuse a model whose `fit` needs a package that is not installed."""
+    if model.capabilities.extra is not None:
+        require(model.capabilities.extra, extra=model.capabilities.extra)
 
 
 def _dotted(node: ast.AST) -> str:

@@ -11,13 +11,12 @@ import numpy as np
 
 from sghash.bits import unpack_bits
 from sghash.evaluation import metrics
-from sghash.evaluation.runs import Run, build_model
-from sghash.evaluation.specs import format_model, parse_model
+from sghash.evaluation.specs import Run, build_model, format_model, parse_model
 from sghash.experiments.experiment import Context, Row, Values
 from sghash.experiments.sets import MNIST, SIFT, BenchSet, load, truth
 from sghash.kernels import hamming_neighbors
 from sghash.models import model_class
-from sghash.models.base import BinaryHasher, Progress
+from sghash.models.base import Progress, VectorModel
 
 STORE = "hashing"
 DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -118,7 +117,7 @@ def hashing_row(context: Context, which: BenchSet, model: str, n_bits: int, seed
     return context.measured(STORE, settings, lambda: _measure(context, which, spec, n_bits, seed))
 
 
-def make_model(spec: str, n_bits: int, seed: int, metric: str) -> BinaryHasher:
+def make_model(spec: str, n_bits: int, seed: int, metric: str) -> VectorModel:
     """An unfitted model for a text such as "SGH.paper" or "LSH(center=False)"."""
     name, options = parse_model(spec)
     return build_model(Run(name, n_bits, seed, options), metric)
@@ -139,7 +138,7 @@ def _measure(context: Context, which: BenchSet, spec: str, n_bits: int, seed: in
 def measure_model(
     context: Context,
     which: BenchSet,
-    model: BinaryHasher,
+    model: VectorModel,
     *,
     neighbors: Sequence[int] = NEIGHBORS,
 ) -> Values:
@@ -164,7 +163,7 @@ def measure_model(
 def measure_fitted(
     context: Context,
     which: BenchSet,
-    model: BinaryHasher,
+    model: VectorModel,
     *,
     neighbors: Sequence[int] = NEIGHBORS,
 ) -> Values:
@@ -176,11 +175,11 @@ def measure_fitted(
     query_codes = model.encode(data.queries)
     depth = min(DEPTHS[-1], len(data.base))
     found = hamming_neighbors(
-        codes, query_codes, depth, n_bits=model.n_bits, threads=context.threads
+        codes, query_codes, depth, n_bits=model.code_bits, threads=context.threads
     )
     values |= recalls(which, found.ids, neighbors=neighbors)
-    values["bits_in_use"] = metrics.bits_in_use(unpack_bits(codes, model.n_bits))
-    if type(model)._decode is not BinaryHasher._decode:
+    values["bits_in_use"] = metrics.bits_in_use(unpack_bits(codes, model.code_bits))
+    if model.capabilities.decodes:
         decoded = model.decode(query_codes)
         values["reconstruction_error"] = metrics.reconstruction_error(data.queries, decoded)
         values["unexplained_variance"] = metrics.unexplained_variance(data.queries, decoded)
@@ -197,7 +196,7 @@ def recalls(which: BenchSet, found: Any, *, neighbors: Sequence[int] = NEIGHBORS
     }
 
 
-def _curve(model: BinaryHasher, reports: Sequence[Progress]) -> Values:
+def _curve(model: VectorModel, reports: Sequence[Progress]) -> Values:
     """Reconstruction error on training rows against vectors seen, where training reports it."""
     if not reports or "reconstruction_error" not in reports[0].values:
         return {}

@@ -1,22 +1,81 @@
-"""Hashing models, one paper per file, behind one interface."""
+"""Models that turn vectors into codes, one paper per file, behind one interface."""
 
 from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sghash.errors import BadFile, InvalidInput
 
-#: Every hashing model (packed codes of `n_bits` bits): class -> module, loaded when first used.
+if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
+    from sghash.models.baselines.binary_autoencoder import (
+        BinaryAutoencoder as BinaryAutoencoder,
+    )
+    from sghash.models.baselines.graph import (
+        GraphHashing as GraphHashing,
+    )
+    from sghash.models.baselines.itq import (
+        ITQ as ITQ,
+    )
+    from sghash.models.baselines.kmeans import (
+        KMeansHashing as KMeansHashing,
+    )
+    from sghash.models.baselines.lsh import (
+        LSH as LSH,
+    )
+    from sghash.models.baselines.pca import (
+        PCAHashing as PCAHashing,
+    )
+    from sghash.models.baselines.sign import (
+        SignHashing as SignHashing,
+    )
+    from sghash.models.baselines.spectral import (
+        SpectralHashing as SpectralHashing,
+    )
+    from sghash.models.baselines.spherical import (
+        SphericalHashing as SphericalHashing,
+        spherical_hamming as spherical_hamming,
+    )
+    from sghash.models.quantizers.generative import (
+        GenerativeQuantizer as GenerativeQuantizer,
+    )
+    from sghash.models.quantizers.pca_reconstruction import (
+        PCAReconstruction as PCAReconstruction,
+    )
+    from sghash.models.quantizers.product import (
+        ProductQuantizer as ProductQuantizer,
+    )
+    from sghash.models.sgh import (
+        SGH as SGH,
+    )
+    from sghash.models.sgh.deep import (
+        DeepSGH as DeepSGH,
+    )
+    from sghash.models.sgh.variants.general import (
+        GeneralSGH as GeneralSGH,
+    )
+    from sghash.models.sgh.variants.integer import (
+        BinaryMinimum as BinaryMinimum,
+        minimize_binary as minimize_binary,
+    )
+    from sghash.models.sgh.variants.scale_invariant import (
+        ScaleInvariantSGH as ScaleInvariantSGH,
+    )
+
+#: Every model: class -> module, loaded when first used. `capabilities` says what each can do.
 MODELS: dict[str, str] = {
     "BinaryAutoencoder": "sghash.models.baselines.binary_autoencoder",
+    "DeepSGH": "sghash.models.sgh.deep",
     "GeneralSGH": "sghash.models.sgh.variants.general",
+    "GenerativeQuantizer": "sghash.models.quantizers.generative",
     "GraphHashing": "sghash.models.baselines.graph",
     "ITQ": "sghash.models.baselines.itq",
     "KMeansHashing": "sghash.models.baselines.kmeans",
     "LSH": "sghash.models.baselines.lsh",
     "PCAHashing": "sghash.models.baselines.pca",
+    "PCAReconstruction": "sghash.models.quantizers.pca_reconstruction",
+    "ProductQuantizer": "sghash.models.quantizers.product",
     "SGH": "sghash.models.sgh",
     "ScaleInvariantSGH": "sghash.models.sgh.variants.scale_invariant",
     "SignHashing": "sghash.models.baselines.sign",
@@ -24,27 +83,22 @@ MODELS: dict[str, str] = {
     "SphericalHashing": "sghash.models.baselines.spherical",
 }
 
-#: Models whose codes are not bits: what binary codes are measured against.
-REFERENCE_MODELS: dict[str, str] = {
-    "GenerativeQuantizer": "sghash.models.quantizers.generative",
-    "PCAReconstruction": "sghash.models.quantizers.pca_reconstruction",
-    "ProductQuantizer": "sghash.models.quantizers.product",
+# What else is imported from here -> its module.
+_FUNCTIONS = {
+    "BinaryMinimum": "sghash.models.sgh.variants.integer",
+    "minimize_binary": "sghash.models.sgh.variants.integer",
+    "spherical_hamming": "sghash.models.baselines.spherical",
 }
-
-#: Hashing models that need an extra to be fitted; loaded ones encode without it.
-EXTRA_MODELS: dict[str, str] = {"DeepSGH": "sghash.models.sgh.deep"}
 
 # How often a model that is replaced while it is read is read again.
 _ATTEMPTS = 20
 
-_ALL = {**MODELS, **REFERENCE_MODELS, **EXTRA_MODELS}
-
 
 def model_class(name: str) -> Any:
-    """Return the class of the model called `name` in `MODELS` or `REFERENCE_MODELS`."""
-    if name not in _ALL:
-        raise InvalidInput(f"there is no model {name!r}: choose one of {', '.join(sorted(_ALL))}")
-    return getattr(importlib.import_module(_ALL[name]), name)
+    """Return the class of the model called `name` in `MODELS`."""
+    if name not in MODELS:
+        raise InvalidInput(f"there is no model {name!r}: choose one of {', '.join(sorted(MODELS))}")
+    return getattr(importlib.import_module(MODELS[name]), name)
 
 
 def load_model(folder: str | Path) -> Any:
@@ -74,7 +128,7 @@ def _load(path: Path) -> Any:
 
     config = read_config(path)
     name = config.get("model")
-    if not isinstance(name, str) or name not in _ALL:
+    if not isinstance(name, str) or name not in MODELS:
         raise BadFile(f"{path} holds a model of unknown class {name!r}: upgrade sghash")
     try:
         model = model_class(name)(**config["options"])
@@ -85,6 +139,7 @@ def _load(path: Path) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ALL:
-        return model_class(name)
-    raise AttributeError(f"module 'sghash.models' has no attribute {name!r}")
+    home = MODELS.get(name) or _FUNCTIONS.get(name)
+    if home is None:
+        raise AttributeError(f"module 'sghash.models' has no attribute {name!r}")
+    return getattr(importlib.import_module(home), name)

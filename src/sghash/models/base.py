@@ -25,6 +25,7 @@ from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput, SghashError
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.scorers import Scorer, linear_scorer
+from sghash.models.shared.seeds import generator_of
 from sghash.models.store import fingerprint_of, save_model
 from sghash.tables import CodeLayout, QueryTables
 from sghash.validation import (
@@ -32,6 +33,7 @@ from sghash.validation import (
     Codes,
     Vectors,
     check_choice,
+    check_count,
     check_n_bits,
     check_vectors,
     n_bytes_of,
@@ -58,8 +60,12 @@ Callback = Callable[[Progress], None]
 class VectorModel(TransformerMixin, BaseEstimator, ABC):
     """Abstract: a model that learns from vectors (n, d), whatever kind of code it makes of them."""
 
-    #: What callers may use of the model.
+    #: What callers may use of the model; a property where it depends on options.
     capabilities: ClassVar[Capabilities] = Capabilities()
+    #: Options that not every model has; None where there is none.
+    metric: str | None = None
+    callback: Callback | None = None
+    random_state: Any = None
     #: Learned attributes that `save` writes; arrays and plain numbers, in the order of the class.
     _learned: ClassVar[tuple[str, ...]] = ()
     #: Attributes that `save` writes for information: no part of the fingerprint.
@@ -70,8 +76,8 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         """Learn from finite vectors (n, d) float32 and set the attributes named in `_learned`."""
 
     @abstractmethod
-    def encode(self, X: ArrayLike | VectorSource) -> NDArray[Any]:
-        """Turn each row of `X` (n, d) into one code."""
+    def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> NDArray[Any]:
+        """Turn each row of `X` (n, d) into one code; `sweeps` for models that can sharpen it."""
 
     @abstractmethod
     def decode(self, codes: ArrayLike) -> Vectors:
@@ -85,8 +91,15 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
     @property
     def code_bits(self) -> int:
-        """Bits that a code takes: `n_bits`, or eight for each byte."""
-        raise InvalidInput(f"the codes of {type(self).__name__} are not bits or bytes")
+        """Length of a code in bits, whatever the codes are."""
+        length = self.capabilities.length
+        return int(getattr(self, length.option)) * length.bits_per_unit
+
+    @property
+    def code_columns(self) -> int:
+        """Columns of an array of codes: bytes, or numbers."""
+        n_bits = self.code_bits
+        return n_bits // 32 if self.capabilities.codes == "numbers" else n_bytes_of(n_bits)
 
     def scorer(self, metric: str | None = None) -> Scorer:
         """Return what makes query tables in one metric; None is the model's own, or "l2".
@@ -166,7 +179,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
                 return _refuse_huge(validate_data(self, X, dtype=np.float32, order="C"))
         n, width = X.shape
         n_rows = min(n, max(1, MAX_TRAINING_BYTES // (4 * max(1, width))))
-        sample = sample_rows(X, n_rows, np.random.default_rng(_seed_of(self)))
+        sample = sample_rows(X, n_rows, generator_of(self.random_state))
         with translate_sklearn_errors():
             return _refuse_huge(validate_data(self, sample, dtype=np.float32, order="C"))
 
@@ -188,22 +201,24 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         with translate_sklearn_errors(), np.errstate(over="ignore", invalid="ignore"):
             return check_array(block, dtype=np.float32, order="C", estimator=self)
 
+    def _check_sweeps(self, sweeps: int) -> None:
+        """Refuse `sweeps` that are no count, or of a model that cannot make any."""
+        check_count(sweeps, name="sweeps", least=0)
+        if sweeps and not self.capabilities.sharpens:
+            raise InvalidInput(
+                f"{type(self).__name__} cannot sharpen its codes: leave sweeps out, or use SGH"
+            )
+
     def _report(self, step: int, total: int, **values: float) -> None:
         """Tell the caller's `callback`, if the model has one, how far training is."""
-        callback: Callback | None = getattr(self, "callback", None)
-        if callback is not None:
-            callback(Progress(step, total, values))
+        if self.callback is not None:
+            self.callback(Progress(step, total, values))
 
 
 class BinaryHasher(VectorModel):
     """Abstract: a model that turns vectors (n, d) into codes of `n_bits` bits."""
 
     n_bits: int
-
-    @property
-    def code_bits(self) -> int:
-        """Bits that a code takes."""
-        return int(self.n_bits)
 
     @abstractmethod
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
@@ -217,15 +232,20 @@ class BinaryHasher(VectorModel):
 
     def scorer(self, metric: str | None = None) -> Scorer:
         """Return what makes query tables in one metric; None is the model's own, or "l2"."""
-        return linear_scorer(self, self._metric(metric))
+        chosen = self._metric(metric)
+        return linear_scorer(self, chosen) if self.capabilities.tables else super().scorer(metric)
 
     def fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Learn the code from vectors `X` (n, d): an array, a memory map or a `VectorSource`."""
         check_n_bits(self.n_bits)
         return super().fit(X, y)
 
-    def encode(self, X: ArrayLike | VectorSource) -> Codes:
-        """Hash each row of `X` (n, d) to a packed code (n, ceil(n_bits / 8)) uint8."""
+    def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> Codes:
+        """Hash each row of `X` (n, d) to a packed code (n, ceil(n_bits / 8)) uint8.
+
+        `sweeps` is for models that can sharpen a code, and else refused.
+        """
+        self._check_sweeps(sweeps)
         source = self._vectors_to_read(X)
         codes = np.empty((source.shape[0], n_bytes_of(self.n_bits)), dtype=np.uint8)
         for first, block in blocks_of(source, BLOCK_ROWS):
@@ -313,8 +333,3 @@ def _refuse_huge(vectors: Vectors) -> Vectors:
             "overflow float32: rescale them first"
         )
     return vectors
-
-
-def _seed_of(model: VectorModel) -> int | None:
-    seed = getattr(model, "random_state", None)
-    return seed if isinstance(seed, int) else None

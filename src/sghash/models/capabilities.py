@@ -4,6 +4,34 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sghash.errors import InvalidInput
+from sghash.validation import MAX_BITS, check_n_bits
+
+
+class Length(NamedTuple):
+    """The option that says how long a code is: its name, the bits of one unit, and its range."""
+
+    option: str = "n_bits"
+    bits_per_unit: int = 1
+    least: int = 1
+    most: int = MAX_BITS
+
+    def options(self, n_bits: int, *, model: str) -> dict[str, int]:
+        """The option for codes of `n_bits` bits; refuse a length that codes of `model` have not."""
+        units, rest = divmod(check_n_bits(n_bits), self.bits_per_unit)
+        if rest:
+            raise InvalidInput(
+                f"the length of codes of {model} is a multiple of {self.bits_per_unit} bits, got "
+                f"{n_bits}: give such a length"
+            )
+        if not self.least <= units <= self.most:
+            lowest, highest = self.least * self.bits_per_unit, self.most * self.bits_per_unit
+            raise InvalidInput(
+                f"codes of {model} have {lowest} to {highest} bits, got {n_bits}: give a length "
+                "between"
+            )
+        return {self.option: units}
+
 
 class Capabilities(NamedTuple):
     """What callers may use of a model.
@@ -13,6 +41,8 @@ class Capabilities(NamedTuple):
     """
 
     codes: str = "bits"
+    #: The option that says how long codes are.
+    length: Length = Length()
     #: `decode` turns codes into vectors.
     decodes: bool = False
     #: `query_tables` and `code_layout` score real queries against codes.
@@ -23,3 +53,5 @@ class Capabilities(NamedTuple):
     online: bool = False
     #: `fit` learns from labels or pairs.
     supervised: bool = False
+    #: The extra of sghash that `fit` needs, named like the package it brings.
+    extra: str | None = None

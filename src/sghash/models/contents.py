@@ -81,7 +81,7 @@ CONTENTS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 _CHOICES = {"metric": METRICS, "coding": ("signed", "binary")}
-_COUNTS = ("n_components", "n_parts", "n_bytes", "n_sweeps")
+_COUNTS = {"n_components", "n_parts", "n_bytes", "n_sweeps"}
 
 
 def check_contents(model: VectorModel) -> None:
@@ -103,20 +103,18 @@ def _sizes(model: VectorModel) -> dict[str, int]:
     """Lengths that the options and the width of the vectors fix."""
     width = model.n_features_in_
     check_count(width, name="n_features_in_")
-    sizes = {"d": int(width)}
-    if hasattr(model, "n_bits"):
-        sizes["b"] = check_n_bits(model.n_bits)
+    sizes, options = {"d": int(width)}, model.get_params(deep=False)
+    if "n_bits" in options:
+        sizes["b"] = check_n_bits(options["n_bits"])
         sizes["b+1"] = sizes["b"] + 1
-    for name in _COUNTS:
-        if hasattr(model, name):
-            check_count(getattr(model, name), name=name)
-            sizes[name] = int(getattr(model, name))
-    for name, choices in _CHOICES.items():
-        if hasattr(model, name):
-            check_choice(getattr(model, name), choices, name=name)
+    for name in sorted(options.keys() & _COUNTS):
+        check_count(options[name], name=name)
+        sizes[name] = int(options[name])
+    for name in sorted(options.keys() & _CHOICES.keys()):
+        check_choice(options[name], _CHOICES[name], name=name)
     if "n_bytes" in sizes:
         # One byte holds the length of the vector, except for inner products.
-        sizes["coded_bytes"] = sizes["n_bytes"] - (getattr(model, "metric", None) != "ip")
+        sizes["coded_bytes"] = sizes["n_bytes"] - (options["metric"] != "ip")
         sizes["coded_bits"] = 8 * sizes["coded_bytes"]
     return sizes
 
@@ -208,27 +206,21 @@ _FURTHER: dict[str, Callable[[Any, dict[str, int]], None]] = {
 
 def try_out(model: Any) -> None:
     """Encode and decode three rows: refuse a model that fails, or gives other shapes."""
-    width = int(model.n_features_in_)
+    width, can = int(model.n_features_in_), model.capabilities
     rows = np.repeat(np.array([[0.0], [0.5], [1.0]], dtype=np.float32), width, axis=1)
     with np.errstate(all="ignore"):
-        if hasattr(model, "n_bytes"):
-            # Its encoder would have to be compiled first; its arrays are known to fit.
-            codes = np.zeros((3, model.n_bytes), dtype=np.uint8)
+        if can.codes == "bytes":
+            # Some encoders would have to be compiled first; their arrays are known to fit.
+            codes = np.zeros((3, model.code_columns), dtype=np.uint8)
             _expect("decode", model.decode(codes), (3, width))
             return
-        if not hasattr(model, "n_bits"):
+        if can.codes == "numbers":
             _expect("decode", model.decode(model.encode(rows)), (3, width))
             return
         _expect("encode", model._bits(rows), (3, model.n_bits))
         bits = np.repeat(np.array([[False], [True]]), model.n_bits, axis=1)
-        if _decodes(model):
+        if can.decodes:
             _expect("decode", model._decode(bits), (2, width))
-
-
-def _decodes(model: Any) -> bool:
-    from sghash.models.base import BinaryHasher
-
-    return type(model)._decode is not BinaryHasher._decode
 
 
 def _expect(verb: str, found: NDArray[Any], shape: tuple[int, int]) -> None:

@@ -57,7 +57,7 @@ def fingerprint_of(model: VectorModel) -> str:
     digest = hashlib.sha256()
     head = {
         "model": type(model).__name__,
-        "n_bits": getattr(model, "n_bits", None),
+        "n_bits": model.get_params(deep=False).get("n_bits"),
         "scalars": scalars,
     }
     digest.update(json.dumps(head, sort_keys=True).encode())

@@ -22,7 +22,7 @@ PREPARE = """
     import numpy as np, sghash
     from sghash import Collection
     training = np.random.default_rng(5).standard_normal((60, 12)).astype(np.float32)
-    model = sghash.LSH(n_bits=16, random_state=0).fit(training)
+    model = sghash.models.LSH(n_bits=16, random_state=0).fit(training)
     path = sys.argv[1]
 """
 
@@ -245,7 +245,7 @@ def test_removing_the_lock_file_lets_nobody_in(tmp_path, model, vectors):
 
 def test_searches_beside_a_reencode_see_one_moment(tmp_path, vectors):
     """Rows, model and length of code belong together in every answer."""
-    models = [sghash.LSH(n_bits=n, random_state=n).fit(vectors) for n in (16, 40)]
+    models = [sghash.models.LSH(n_bits=n, random_state=n).fit(vectors) for n in (16, 40)]
     expected = {}
     for model in models:
         index = sghash.HammingIndex(n_bits=model.n_bits)
@@ -280,7 +280,7 @@ def test_searches_beside_a_reencode_see_one_moment(tmp_path, vectors):
 
 
 def test_codes_made_before_another_thread_replaced_the_model(tmp_path, vectors, monkeypatch):
-    models = [sghash.LSH(n_bits=16, random_state=seed).fit(vectors) for seed in (0, 1)]
+    models = [sghash.models.LSH(n_bits=16, random_state=seed).fit(vectors) for seed in (0, 1)]
     with Collection.create(tmp_path / "c", models[0], keep_vectors="float32") as collection:
         real = type(models[0]).encode
 

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sghash import Collection, InvalidDtype, InvalidInput
+from sghash import Collection, InvalidInput
 from sghash.collection.storage.columns import columns_of, fit_kinds
+from sghash.errors import InvalidDtype
 
 
 def stored(values):

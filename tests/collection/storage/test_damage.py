@@ -112,7 +112,7 @@ def test_a_later_format_is_refused(folder):
     data = bytearray(segment.read_bytes())
     data[8] = 9
     segment.write_bytes(data)
-    with pytest.raises(sghash.NewerFormat, match="upgrade"):
+    with pytest.raises(sghash.errors.NewerFormat, match="upgrade"):
         Collection.open(folder)
 
 

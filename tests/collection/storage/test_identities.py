@@ -12,8 +12,9 @@ import zlib
 import numpy as np
 import pytest
 
-from sghash import BadFile, Collection, NewerFormat, StorageError
+from sghash import BadFile, Collection, StorageError
 from sghash.collection.storage import writer
+from sghash.errors import NewerFormat
 
 
 def make(path, model, vectors, **options):

@@ -17,13 +17,13 @@ def test_stats_of_files_that_were_replaced(tmp_path, model, vectors):
         collection.compact()
         reader = Collection.open(tmp_path / "c")
         before = reader.stats()
-        collection.reencode(sghash.LSH(n_bits=8, random_state=0).fit(vectors))
+        collection.reencode(sghash.models.LSH(n_bits=8, random_state=0).fit(vectors))
         assert reader.stats() == before
         assert before["segment_bytes"] > 300 * 12 * 4 and before["model_bytes"] > 0
 
 
 def test_verify_beside_reencodes_reports_no_damage(tmp_path, vectors):
-    models = [sghash.LSH(n_bits=n, random_state=n).fit(vectors) for n in (16, 24)]
+    models = [sghash.models.LSH(n_bits=n, random_state=n).fit(vectors) for n in (16, 24)]
     collection = Collection.create(tmp_path / "c", models[0], keep_vectors="float32")
     collection.add(vectors)
     faults, done = [], threading.Event()
@@ -49,7 +49,7 @@ def test_verify_beside_reencodes_reports_no_damage(tmp_path, vectors):
 
 
 def test_a_model_replaced_while_it_is_verified_is_no_damage(tmp_path, vectors, monkeypatch):
-    models = [sghash.LSH(n_bits=n, random_state=n).fit(vectors) for n in (16, 24)]
+    models = [sghash.models.LSH(n_bits=n, random_state=n).fit(vectors) for n in (16, 24)]
     with Collection.create(tmp_path / "c", models[0], keep_vectors="float32") as collection:
         collection.add(vectors)
         real, calls = verification.verify_model, []

@@ -1,10 +1,9 @@
-"""Tables of bytes: descent against brute force, least squares, distances, and the contract."""
+"""Tables of bytes: descent against brute force, least squares and distances."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sghash
 from sghash.errors import InvalidDtype, InvalidInput
@@ -20,11 +19,6 @@ from sghash.models.quantizers.generative import (
 def vectors(rng):
     mixing = rng.normal(size=(12, 12)) * np.linspace(2, 0.2, 12)
     return (rng.normal(size=(3000, 12)) @ mixing + 3).astype(np.float32)
-
-
-@parametrize_with_checks([GenerativeQuantizer(n_bytes=2, n_rounds=1)])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 def cross_of(tables):

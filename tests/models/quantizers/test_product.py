@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sghash
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.index import TableIndex
 from sghash.kernels import exact_neighbors
 from sghash.kernels.tables.bytes import byte_table_neighbors
-from sghash.models.quantizers.pca_reconstruction import PCAReconstruction
 from sghash.models.quantizers.product import ProductQuantizer
 
 
@@ -19,13 +17,6 @@ from sghash.models.quantizers.product import ProductQuantizer
 def vectors(rng):
     mixing = rng.normal(size=(12, 12)) * np.linspace(2, 0.2, 12)
     return (rng.normal(size=(3000, 12)) @ mixing + 3).astype(np.float32)
-
-
-@parametrize_with_checks(
-    [ProductQuantizer(n_parts=3, n_iterations=3), PCAReconstruction(n_components=3)]
-)
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("rotate", [False, True])

@@ -13,8 +13,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 torch = pytest.importorskip("torch", reason="needs the extra torch")
 
-from sghash import DeepSGH, load_model  # noqa: E402
+from sghash import load_model  # noqa: E402
 from sghash.errors import BadFile, Diverged, InvalidInput  # noqa: E402
+from sghash.models import DeepSGH  # noqa: E402
 from sghash.models.sgh.deep.layers import chain, count, forward, linear  # noqa: E402
 from sghash.models.sgh.deep.modules import SkipEncoder, as_layers  # noqa: E402
 from sghash.models.sgh.deep.neuron import code_loss  # noqa: E402
@@ -197,7 +198,7 @@ def test_without_torch_fitting_says_what_to_install():
     program = f"""{NO_TORCH}
         import numpy as np, sghash
         try:
-            sghash.DeepSGH(n_bits=4).fit(np.eye(4))
+            sghash.models.DeepSGH(n_bits=4).fit(np.eye(4))
         except sghash.MissingExtra as error:
             print(error)
     """

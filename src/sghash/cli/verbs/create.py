@@ -15,6 +15,7 @@ from sghash.cli.model_choice import Choice, build, fit, model_options
 from sghash.cli.printing import show
 from sghash.cli.rows_in import Incoming, add_all, adding_options, read_incoming
 from sghash.collection import Collection
+from sghash.collection.stored_model import check_codes_of
 from sghash.errors import InvalidInput
 
 
@@ -81,10 +82,11 @@ def command(
     else:
         model = build(Choice(spec, n_bits, metric, options, seed), metric_of(vectors))
         # What `rerank` scores; a model that has a metric of its own knows it.
-        metric = metric or getattr(model, "metric", None) or metric_of(vectors)
-    _check_width(model, incoming)
+        metric = metric or model.metric or metric_of(vectors)
+    check_codes_of(model)
     if fitted is None and incoming is not None:
         fit(model, incoming.rows)
+    _check_width(model, incoming)
     Collection.create(collection, model, keep_vectors=keep_vectors, metric=metric).close()
     n_rows = 0
     if incoming is not None and not empty:
@@ -135,8 +137,8 @@ def _fill(collection: Path, incoming: Incoming, start: int) -> int:
 
 
 def _check_width(model: Any, incoming: Incoming | None) -> None:
-    width = getattr(model, "n_features_in_", None)
-    if incoming is not None and width is not None and incoming.rows.shape[1] != width:
+    width = model.n_features_in_
+    if incoming is not None and incoming.rows.shape[1] != width:
         raise InvalidInput(
             f"the vectors have {incoming.rows.shape[1]} numbers, the model was fitted on {width}: "
             "use vectors of the same kind"

@@ -52,8 +52,13 @@ def command(
     format; - is stdout, in the form of .npy.
     """
     model = sghash.load_model(model_folder)
+    can = model.capabilities
+    if not can.decodes:
+        raise InvalidInput(
+            f"{type(model).__name__} has no decoder: use SGH, ITQ or another model that has one"
+        )
     source = open_rows(codes, key=key, start=start, stop=stop)
-    if source.dtype != np.uint8:
+    if can.codes != "numbers" and source.dtype != np.uint8:
         raise InvalidInput(
             f"{codes} holds {source.dtype}, packed codes are uint8: make them by sghash encode"
         )

@@ -22,7 +22,6 @@ from sghash.cli.mapped import MappedRows
 from sghash.cli.printing import show
 from sghash.cli.streams import STDIO, write_rows
 from sghash.errors import InvalidInput
-from sghash.validation import n_bytes_of
 
 
 @click.command(
@@ -69,17 +68,20 @@ def command(
             f"{vectors} has vectors of {source.shape[1]} numbers, the model was fitted on "
             f"{model.n_features_in_}: use vectors of the same kind"
         )
-    if sweeps and not hasattr(model, "prior_logits_"):
-        raise InvalidInput(f"--sweeps is for SGH; {type(model).__name__} has nothing to sharpen")
-    encode = partial(model.encode, sweeps=sweeps) if sweeps else model.encode
-    rows = MappedRows(source, encode, n_bytes_of(model.n_bits), np.uint8)
+    can = model.capabilities
+    if sweeps and not can.sharpens:
+        raise InvalidInput(
+            f"--sweeps is for SGH, {type(model).__name__} cannot sharpen its codes: leave it out"
+        )
+    kind = np.float32 if can.codes == "numbers" else np.uint8
+    rows = MappedRows(source, partial(model.encode, sweeps=sweeps), model.code_columns, kind)
     written = write_rows("encoding", rows, codes, overwrite=overwrite)
     facts = {
         "codes": codes,
         "n": written.shape[0],
-        "n_bits": model.n_bits,
-        "bytes": written.shape[0] * written.shape[1],
+        "n_bits": model.code_bits,
+        "bytes": written.shape[0] * written.shape[1] * written.dtype.itemsize,
         "fingerprint": model.fingerprint_,
     }
-    text = f"{facts['n']} codes of {model.n_bits} bits ({facts['bytes']} bytes): {codes}"
+    text = f"{facts['n']} codes of {model.code_bits} bits ({facts['bytes']} bytes): {codes}"
     show(facts, text, as_json=as_json, err=codes == STDIO)

@@ -59,7 +59,7 @@ def command(
     refuse_existing(model_folder, overwrite)
     refuse_other(model_folder)
     model = build(Choice(spec, n_bits, metric, options, seed), metric_of(vectors))
-    if metric is not None and not hasattr(model, "metric"):
+    if metric is not None and model.metric is None:
         raise InvalidInput(f"{type(model).__name__} takes no account of a metric: leave it out")
     rows = open_rows(vectors, key=key, start=start, stop=stop)
     seconds = fit(model, rows)

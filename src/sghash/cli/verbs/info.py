@@ -17,7 +17,10 @@ from sghash.cli.inputs import data_part, dataset_names, key_option, open_rows, r
 from sghash.cli.printing import printable, show
 from sghash.cli.streams import STDIO, check_readable
 from sghash.data import READERS
+from sghash.data.catalog import CATALOG
 from sghash.errors import BadFile, InvalidInput
+from sghash.models import MODELS, model_class
+from sghash.models.capabilities import Capabilities
 from sghash.validation import available_cores
 
 EXTRAS = {
@@ -30,7 +33,15 @@ EXTRAS = {
 }
 CORE = ("numpy", "numba", "scikit-learn", "safetensors", "click", "tqdm")
 # Options of a model that have a place of their own on the command line, or none.
-_GIVEN = ("n_bits", "random_state", "callback")
+_GIVEN = ("random_state", "callback")
+#: Capability -> what `info` says of a model that has it.
+_ABILITIES = {
+    "decodes": "decode",
+    "tables": "score real queries (tables)",
+    "sharpens": "sharpen codes (encode --sweeps)",
+    "online": "go on learning (partial_fit)",
+    "supervised": "learn from labels",
+}
 _INDEX_MAGIC = b"SGHINDEX"
 
 
@@ -75,7 +86,7 @@ def _installation() -> dict[str, Any]:
             else f"pip install 'sghash[{extra}]'"
             for extra, module in EXTRAS.items()
         },
-        "models": list(sghash.MODELS),
+        "models": list(MODELS),
         "data sets": dataset_names(),
         "formats": sorted(READERS),
     }
@@ -90,7 +101,7 @@ def _describe(what: str, key: str | None) -> dict[str, Any]:
     if what == STDIO or data_part(what) is not None:
         return _vectors(what, key)
     if not path.exists():
-        if what in sghash.MODELS:
+        if what in MODELS:
             return _model_class(what)
         if what in dataset_names():
             return _data_set(what)
@@ -127,7 +138,8 @@ def _model(path: Path) -> dict[str, Any]:
     return {
         "kind": "model",
         "class": type(model).__name__,
-        "n_bits": getattr(model, "n_bits", None),
+        "codes": model.capabilities.codes,
+        "n_bits": model.code_bits,
         "dimensions": int(model.n_features_in_),
         "fingerprint": model.fingerprint_,
         "options": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
@@ -135,7 +147,8 @@ def _model(path: Path) -> dict[str, Any]:
 
 
 def _model_class(name: str) -> dict[str, Any]:
-    cls = getattr(sghash, name)
+    cls = model_class(name)
+    blank = cls()
     presets = [
         preset
         for preset, member in vars(cls).items()
@@ -144,13 +157,19 @@ def _model_class(name: str) -> dict[str, Any]:
     return {
         "kind": "class of models",
         "about": (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " "),
+        "codes": blank.capabilities.codes,
+        "can": _can(blank.capabilities),
         "presets": [f"{name}.{preset}" for preset in presets],
         "options": {
             key: _plain(value)
-            for key, value in cls().get_params(deep=False).items()
-            if key not in _GIVEN
+            for key, value in blank.get_params(deep=False).items()
+            if key not in (*_GIVEN, blank.capabilities.length.option)
         },
     }
+
+
+def _can(capabilities: Capabilities) -> list[str]:
+    return [word for name, word in _ABILITIES.items() if getattr(capabilities, name)]
 
 
 def _data_set(name: str) -> dict[str, Any]:
@@ -161,7 +180,7 @@ def _data_set(name: str) -> dict[str, Any]:
         base, queries, here = data.base.shape, data.queries.shape, True
         about: Any = data
     else:
-        about = sghash.CATALOG[name]
+        about = CATALOG[name]
         base, queries = about.base, about.queries
         here = any(find_files(name, variant.files) for variant in about.variants)
     return {

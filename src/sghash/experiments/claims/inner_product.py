@@ -86,7 +86,7 @@ def asymmetric_row(
         start = time.perf_counter()
         fitted = make_model(spec, n_bits, seed, which.metric).fit(data.base)
         seconds = time.perf_counter() - start
-        codes = fitted.encode(data.base, sweeps=3)  # type: ignore[call-arg]
+        codes = fitted.encode(data.base, sweeps=3)
         # The score of a code is that of the vector it stands for, so this is the asymmetric scan.
         found = exact_neighbors(fitted.decode(codes), data.queries, DEPTHS[-1], metric=which.metric)
         return {"train_seconds": seconds, **recalls(which, found.ids, neighbors=(1, 10))}

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher, Callback
+from sghash.models.capabilities import Capabilities
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
 from sghash.models.shared.centroids import squared_distances
 from sghash.validation import Vectors, check_count
@@ -67,6 +68,7 @@ class GraphHashing(BinaryHasher):
         A bit is set where the centred kernels times its column are positive.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities()
     _learned: ClassVar[tuple[str, ...]] = (
         "mean_",
         "anchors_",

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher, Callback
+from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes, semi_orthogonal
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
 from sghash.models.shared.linear_decoder import fit_linear_decoder, signed
@@ -54,6 +55,7 @@ class ITQ(BinaryHasher):
         the rotation and at the end; it never rises.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(decodes=True, tables=True)
     _learned: ClassVar[tuple[str, ...]] = (
         "mean_",
         "projection_",

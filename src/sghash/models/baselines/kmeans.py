@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
+from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import balanced_parts, principal_axes, semi_orthogonal
 from sghash.models.shared.blockwise import map_over_blocks
 from sghash.models.shared.centroids import assign, nearest
@@ -69,6 +70,7 @@ class KMeansHashing(BinaryHasher):
         Objective of each part before every iteration and at the end.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(decodes=True)
     _learned: ClassVar[tuple[str, ...]] = (
         "mean_",
         "rotation_",

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher
+from sghash.models.capabilities import Capabilities
 from sghash.validation import Vectors
 
 
@@ -36,6 +37,7 @@ class LSH(BinaryHasher):
         A bit is set where the centred vector times its column is positive.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities()
     _learned: ClassVar[tuple[str, ...]] = ("mean_", "projection_")
 
     def __init__(

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher
+from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes, semi_orthogonal
 from sghash.validation import Vectors
 
@@ -41,6 +42,7 @@ class PCAHashing(BinaryHasher):
         Variances along the axes used, from large to small.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities()
     _learned: ClassVar[tuple[str, ...]] = ("mean_", "projection_", "variances_")
 
     def __init__(self, *, n_bits: int = 64, random_state: int | None = None) -> None:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher
+from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import semi_orthogonal
 from sghash.validation import Vectors, check_choice
 
@@ -43,6 +44,7 @@ class SignHashing(BinaryHasher):
         With `rotate`, the directions of all bits; otherwise of those beyond d.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities()
     _learned: ClassVar[tuple[str, ...]] = ("threshold_", "directions_")
 
     def __init__(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher
+from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes
 from sghash.models.shared.blockwise import map_over_blocks
 from sghash.validation import Vectors
@@ -47,6 +48,7 @@ class SpectralHashing(BinaryHasher):
         For every bit, its axis and the number k of half waves on it.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities()
     _learned: ClassVar[tuple[str, ...]] = (
         "mean_",
         "axes_",

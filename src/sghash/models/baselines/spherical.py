@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
 from sghash.models.base import BinaryHasher, Callback
+from sghash.models.capabilities import Capabilities
 from sghash.models.shared.blockwise import BLOCK_ROWS, map_over_blocks, single_threaded_blas
 from sghash.models.shared.centroids import squared_distances
 from sghash.validation import Vectors, check_codes, check_count, check_number
@@ -71,6 +72,7 @@ class SphericalHashing(BinaryHasher):
         Mean and standard deviation of the overlaps' deviation, in parts of a quarter.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities()
     _learned: ClassVar[tuple[str, ...]] = (
         "mean_",
         "pivots_",

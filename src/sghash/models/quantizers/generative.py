@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
-from sghash.models.capabilities import Capabilities
+from sghash.models.capabilities import Capabilities, Length
 from sghash.models.quantizers.scorer import ByteScorer
 from sghash.models.sgh.estimator import SGH
 from sghash.models.sgh.training.scaling import unit_rows
@@ -73,7 +73,9 @@ class GenerativeQuantizer(VectorModel):
         Value 0 of the last byte as a squared length, and the step between values.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(codes="bytes", decodes=True, tables=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        "bytes", Length("n_bytes", 8, least=2, most=MAX_BYTES), decodes=True, tables=True
+    )
     _learned: ClassVar[tuple[str, ...]] = (
         "encoder_weights_",
         "encoder_bias_",
@@ -156,8 +158,9 @@ class GenerativeQuantizer(VectorModel):
         ]
         return np.concatenate(parts)
 
-    def encode(self, X: ArrayLike | VectorSource) -> Codes:
+    def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> Codes:
         """Codes (n, n_bytes) uint8 of the rows of `X` (n, d): the bytes that fit best in turn."""
+        self._check_sweeps(sweeps)
         source = self._vectors_to_read(X)
         codes = np.empty((source.shape[0], int(self.n_bytes)), dtype=np.uint8)
         for first, block in blocks_of(source, 8 * BLOCK_ROWS):
@@ -190,11 +193,6 @@ class GenerativeQuantizer(VectorModel):
         _check_feature_names_in(self, input_features)
         names = [f"generativequantizer{i}" for i in range(int(self.n_bytes))]
         return np.asarray(names, dtype=object)
-
-    @property
-    def code_bits(self) -> int:
-        """Bits that a code takes."""
-        return 8 * int(self.n_bytes)
 
     def scorer(self, metric: str | None = None) -> ByteScorer:
         """Return what makes query tables; None is the model's own metric.

@@ -14,9 +14,9 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
 from sghash.models.base import BLOCK_ROWS, VectorModel
-from sghash.models.capabilities import Capabilities
+from sghash.models.capabilities import Capabilities, Length
 from sghash.models.shared.axes import principal_axes
-from sghash.validation import Vectors, check_count, check_vectors
+from sghash.validation import MAX_BITS, Vectors, check_count, check_vectors
 
 
 class PCAReconstruction(VectorModel):
@@ -42,7 +42,9 @@ class PCAReconstruction(VectorModel):
         Variance along each component.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(codes="numbers", decodes=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        "numbers", Length("n_components", 32, most=MAX_BITS // 32), decodes=True
+    )
     _learned: ClassVar[tuple[str, ...]] = ("mean_", "components_", "variances_")
 
     def __init__(self, *, n_components: int = 64, random_state: int | None = None) -> None:
@@ -57,8 +59,9 @@ class PCAReconstruction(VectorModel):
         self.variances_ = np.zeros(self.n_components)
         self.variances_[: axes.shape[1]] = variances
 
-    def encode(self, X: ArrayLike | VectorSource) -> Vectors:
+    def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> Vectors:
         """Components (n, n_components) float32 of each row of `X` (n, d)."""
+        self._check_sweeps(sweeps)
         source = self._vectors_to_read(X)
         codes = np.empty((source.shape[0], self.n_components), dtype=np.float32)
         for first, block in blocks_of(source, BLOCK_ROWS):

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
-from sghash.models.capabilities import Capabilities
+from sghash.models.capabilities import Capabilities, Length
 from sghash.models.quantizers.scorer import ByteScorer
 from sghash.models.shared.axes import balanced_parts, principal_axes
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
@@ -78,7 +78,9 @@ class ProductQuantizer(VectorModel):
         Centroids, padded with zeros on the right.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(codes="bytes", decodes=True, tables=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        "bytes", Length("n_parts", 8, most=MAX_BITS // 8), decodes=True, tables=True
+    )
     _learned: ClassVar[tuple[str, ...]] = ("rotation_", "part_widths_", "centroids_")
 
     def __init__(
@@ -182,8 +184,9 @@ class ProductQuantizer(VectorModel):
         shape = (self.n_parts, self.n_centroids, width // self.n_parts)
         self.centroids_ = faiss.vector_to_array(quantizer.centroids).reshape(shape)
 
-    def encode(self, X: ArrayLike | VectorSource) -> Codes:
+    def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> Codes:
         """Numbers (n, n_parts) uint8 of the nearest centroids of each row of `X` (n, d)."""
+        self._check_sweeps(sweeps)
         source = self._vectors_to_read(X)
         codes = np.empty((source.shape[0], self.n_parts), dtype=np.uint8)
         for first, block in blocks_of(source, BLOCK_ROWS):
@@ -197,11 +200,6 @@ class ProductQuantizer(VectorModel):
         check_is_fitted(self)
         rebuilt = self._rebuilt(self._checked_codes(codes))
         return rebuilt @ self.rotation_.T if self.rotation_.size else rebuilt
-
-    @property
-    def code_bits(self) -> int:
-        """Bits that a code takes."""
-        return 8 * int(self.n_parts)
 
     def scorer(self, metric: str | None = None) -> ByteScorer:
         """Return what makes query tables in one metric; None is "l2"."""

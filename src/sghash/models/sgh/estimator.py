@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from sghash.blocks import VectorSource, read_rows
 from sghash.errors import InvalidInput
 from sghash.models.base import Callback, is_source, translate_sklearn_errors
+from sghash.models.capabilities import Capabilities
 from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.losses.supervision import supervision_terms
 from sghash.models.sgh.losses.terms import Term
@@ -127,6 +128,9 @@ class SGH(GenerativeHasher):
         Steps taken in all.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        decodes=True, tables=True, sharpens=True, online=True, supervised=True
+    )
     _learned: ClassVar[tuple[str, ...]] = (
         "encoder_weights_",
         "encoder_bias_",

@@ -57,8 +57,7 @@ class GenerativeHasher(BinaryHasher):
         posterior p(h | x): slower, nearer to the vector when decoded. For codes to be stored;
         queries are better not encoded at all (`query_tables`).
         """
-        if isinstance(sweeps, bool) or not isinstance(sweeps, (int, np.integer)) or sweeps < 0:
-            raise InvalidInput(f"sweeps must be a whole number of at least 0, got {sweeps!r}")
+        self._check_sweeps(sweeps)
         source = self._vectors_to_read(X)
         if sweeps:
             return self._over_rows(source, partial(self._sharpen, n_sweeps=int(sweeps)))

@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sghash import GeneralSGH, load_model
+from sghash import load_model
 from sghash.errors import InvalidInput
+from sghash.models import GeneralSGH
 from sghash.models.sgh.paper.encoder import sigmoid
 from sghash.models.sgh.paper.generative import CODINGS, code_values
 from sghash.models.sgh.training.start import make_start

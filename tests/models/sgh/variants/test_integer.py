@@ -7,8 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sghash import minimize_binary
 from sghash.errors import InvalidDtype, InvalidInput
+from sghash.models import minimize_binary
 
 N_BITS = 10
 

@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sghash import ScaleInvariantSGH, load_model
+from sghash import load_model
 from sghash.errors import Diverged, InvalidInput
+from sghash.models import ScaleInvariantSGH
 from sghash.models.sgh.paper.encoder import sigmoid
 from sghash.models.sgh.variants.scale_step import Rows, scale_gradient
 

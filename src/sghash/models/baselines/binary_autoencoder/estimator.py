@@ -18,6 +18,7 @@ from sghash.models.baselines.binary_autoencoder.code_step import CodeStep
 from sghash.models.baselines.binary_autoencoder.hyperplanes import LOSSES, Trainer
 from sghash.models.baselines.binary_autoencoder.validation_precision import ValidationPrecision
 from sghash.models.baselines.itq import ITQ
+from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes
 from sghash.models.shared.blockwise import map_over_blocks
 from sghash.models.shared.linear_decoder import LinearDecoder, fit_linear_decoder, signed
@@ -87,6 +88,7 @@ class BinaryAutoencoder(BinaryHasher):
         step of the codes, and the mean squared error of encoder and decoder together.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(decodes=True, tables=True)
     _learned: ClassVar[tuple[str, ...]] = (
         "mean_",
         "projection_",

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sghash.blocks import VectorSource
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
+from sghash.models.capabilities import Capabilities
 from sghash.models.sgh.deep.layers import Layers, chain, forward, linear
 from sghash.models.sgh.deep.pairs import neighborhoods
 from sghash.models.sgh.losses.supervision import check_labels, check_pairs
@@ -143,6 +144,15 @@ class DeepSGH(BinaryHasher):
         self.gradient, self.kl_weight, self.learning_rate = gradient, kl_weight, learning_rate
         self.batch_size, self.n_steps, self.device = batch_size, n_steps, device
         self.callback, self.random_state = callback, random_state
+
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        """Tables need a decoder that is linear in the bits, as the ready one is."""
+        linear = self.decoder is None
+        if linear and self.__sklearn_is_fitted__():
+            # A loaded model has forgotten whose network it was, not what it consists of.
+            linear = all(layer["kind"] == "linear" for layer in self.decoder_layers_ or ())
+        return Capabilities(decodes=True, tables=linear, supervised=True, extra="torch")
 
     def fit(
         self, X: ArrayLike | VectorSource, y: ArrayLike | None = None, *, pairs: Any = None

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback, translate_sklearn_errors
+from sghash.models.capabilities import Capabilities
 from sghash.models.sgh.paper.encoder import divergence, draw_bits, sigmoid
 from sghash.models.sgh.paper.generative import CODINGS, Floats, GaussianDecoder, code_values
 from sghash.models.sgh.paper.objective import DescriptionLength
@@ -121,6 +122,11 @@ class GeneralSGH(BinaryHasher):
         self.gradient, self.coding, self.kl_weight = gradient, coding, kl_weight
         self.learning_rate, self.batch_size, self.n_steps = learning_rate, batch_size, n_steps
         self.callback, self.random_state = callback, random_state
+
+    @property
+    def capabilities(self) -> Capabilities:  # type: ignore[override]
+        """Tables need a decoder that is linear in the bits: of the three, the Gaussian one."""
+        return Capabilities(decodes=True, tables=self.decoder == "gaussian")
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         self._check_options()

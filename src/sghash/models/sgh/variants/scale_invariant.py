@@ -15,6 +15,7 @@ from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
 from sghash.errors import Diverged, InvalidInput
 from sghash.models.base import BLOCK_ROWS, BinaryHasher, Callback, translate_sklearn_errors
+from sghash.models.capabilities import Capabilities
 from sghash.models.sgh.paper.encoder import sigmoid
 from sghash.models.sgh.paper.generative import code_values
 from sghash.models.sgh.paper.gradients import ESTIMATORS
@@ -90,6 +91,7 @@ class ScaleInvariantSGH(BinaryHasher):
         Step and mean objective in nats, per report.
     """
 
+    capabilities: ClassVar[Capabilities] = Capabilities(decodes=True, tables=True)
     _learned: ClassVar[tuple[str, ...]] = (
         "origin_",
         "length_",
