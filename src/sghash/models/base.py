@@ -24,6 +24,7 @@ from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput, SghashError
 from sghash.models.capabilities import Capabilities
+from sghash.models.shared.seeds import generator_of
 from sghash.models.store import fingerprint_of, save_model
 from sghash.validation import Codes, Vectors, check_n_bits, n_bytes_of
 
@@ -122,7 +123,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
                 return _refuse_huge(validate_data(self, X, dtype=np.float32, order="C"))
         n, width = X.shape
         n_rows = min(n, max(1, MAX_TRAINING_BYTES // (4 * max(1, width))))
-        sample = sample_rows(X, n_rows, np.random.default_rng(_seed_of(self)))
+        sample = sample_rows(X, n_rows, generator_of(getattr(self, "random_state", None)))
         with translate_sklearn_errors():
             return _refuse_huge(validate_data(self, sample, dtype=np.float32, order="C"))
 
@@ -240,7 +241,9 @@ def sample_rows(
     source: VectorSource | NDArray[Any], n_rows: int, rng: np.random.Generator
 ) -> Vectors:
     """Take `n_rows` random rows without replacement, as float32, reading the source once."""
-    chosen = np.sort(rng.choice(source.shape[0], size=n_rows, replace=False))
+    n = source.shape[0]
+    # All rows ask for no draw: a caller's generator then goes on as it does for an array.
+    chosen = np.arange(n) if n_rows == n else np.sort(rng.choice(n, size=n_rows, replace=False))
     sample = np.empty((n_rows, source.shape[1]), dtype=np.float32)
     filled = 0
     for first, block in blocks_of(source, BLOCK_ROWS):
@@ -260,8 +263,3 @@ def _refuse_huge(vectors: Vectors) -> Vectors:
             "overflow float32: rescale them first"
         )
     return vectors
-
-
-def _seed_of(model: VectorModel) -> int | None:
-    seed = getattr(model, "random_state", None)
-    return seed if isinstance(seed, int) else None

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.random import RandomState
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
@@ -20,6 +19,7 @@ from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
 from sghash.models.shared.axes import balanced_parts, principal_axes
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
 from sghash.models.shared.centroids import assign, k_means, means_of, nearest
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.optional import require
 from sghash.validation import Codes, Vectors, check_choice, check_count, check_vectors
 
@@ -62,7 +62,7 @@ class ProductQuantizer(VectorModel):
         and 16 or 256 centroids). Encoding and tables are the same.
     callback : callable or None
         Receives a `Progress` after every part, and after every rotation with its `error`.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Seed of rows, first centroids, and FAISS.
 
     Attributes
@@ -79,15 +79,15 @@ class ProductQuantizer(VectorModel):
 
     def __init__(
         self,
-        *,
         n_parts: int = 8,
+        *,
         n_centroids: int = 256,
         rotate: bool = False,
         n_iterations: int = 25,
         n_rotations: int = 50,
         engine: str = "numpy",
         callback: Callback | None = None,
-        random_state: int | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_parts, self.n_centroids, self.rotate = n_parts, n_centroids, rotate
         self.n_iterations, self.n_rotations, self.engine = n_iterations, n_rotations, engine
@@ -101,7 +101,7 @@ class ProductQuantizer(VectorModel):
             check_count(getattr(self, name), name=name, least=0)
         if self.n_centroids > 256:
             raise InvalidInput(f"n_centroids must lie between 1 and 256, got {self.n_centroids}")
-        rng = check_random_state(self.random_state)
+        rng = generator_of(self.random_state)
         n_rows = min(len(vectors), _ROWS_PER_CENTROID * self.n_centroids)
         rows = vectors[np.sort(rng.choice(len(vectors), n_rows, replace=False))]
         width = vectors.shape[1]
@@ -122,7 +122,7 @@ class ProductQuantizer(VectorModel):
 
     def _error_from(self, rows: Vectors, rotation: Vectors) -> float:
         """Mean squared error that a few steps of k-means reach without changing the rotation."""
-        rng = check_random_state(0)
+        rng = generator_of(0)
         turned = rows @ rotation
         centroids = _first_centroids(turned, self.part_widths_, self.n_centroids, rng)
         improved = self._improve(turned, centroids, _STEPS_TO_COMPARE, rng)
@@ -130,7 +130,7 @@ class ProductQuantizer(VectorModel):
         return sum(assign(columns, centres).error for columns, centres in parts)
 
     def _improve(
-        self, rows: Vectors, centroids: list[Vectors], n_iterations: int, rng: RandomState
+        self, rows: Vectors, centroids: list[Vectors], n_iterations: int, rng: Generator
     ) -> list[Vectors]:
         improved = []
         for part, (columns, old) in enumerate(zip(self._cut(rows), centroids, strict=True)):
@@ -140,7 +140,7 @@ class ProductQuantizer(VectorModel):
         return improved
 
     def _learn_rotation(
-        self, rows: Vectors, centroids: list[Vectors], rng: RandomState
+        self, rows: Vectors, centroids: list[Vectors], rng: Generator
     ) -> list[Vectors]:
         """Alternate one k-means step with the rotation nearest to its reconstructions."""
         edges = np.cumsum(self.part_widths_)
@@ -159,7 +159,7 @@ class ProductQuantizer(VectorModel):
             self._report(step + 1, self.n_rotations, error=error)
         return centroids
 
-    def _train_by_faiss(self, rows: Vectors, rng: RandomState) -> None:
+    def _train_by_faiss(self, rows: Vectors, rng: Generator) -> None:
         faiss = require("faiss", extra="faiss")
         width, n_bits = rows.shape[1], int(self.n_centroids).bit_length() - 1
         if width % self.n_parts or 1 << n_bits != self.n_centroids:
@@ -173,7 +173,7 @@ class ProductQuantizer(VectorModel):
             transform.train(rows)
             self.rotation_ = faiss.vector_to_array(transform.A).reshape(width, width).T.copy()
         quantizer = faiss.ProductQuantizer(width, self.n_parts, n_bits)
-        quantizer.cp.niter, quantizer.cp.seed = self.n_iterations, int(rng.randint(2**31 - 1))
+        quantizer.cp.niter, quantizer.cp.seed = self.n_iterations, int(rng.integers(2**31 - 1))
         quantizer.train(np.ascontiguousarray(self._turned(rows)))
         shape = (self.n_parts, self.n_centroids, width // self.n_parts)
         self.centroids_ = faiss.vector_to_array(quantizer.centroids).reshape(shape)
@@ -267,7 +267,7 @@ class ProductQuantizer(VectorModel):
 
 
 def _first_centroids(
-    rows: Vectors, widths: NDArray[np.int32], n_centroids: int, rng: RandomState
+    rows: Vectors, widths: NDArray[np.int32], n_centroids: int, rng: Generator
 ) -> list[Vectors]:
     """Random rows, cut into parts; as many as there are, if they are fewer."""
     chosen = rng.choice(len(rows), min(n_centroids, len(rows)), replace=False)

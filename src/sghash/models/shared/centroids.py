@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sghash.models.shared.blockwise import sum_over_blocks
@@ -76,7 +76,7 @@ def assign(rows: Vectors, centroids: Vectors) -> Clusters:
     return Clusters(sizes, sums, max(0.0, float(error[0])) / len(rows))
 
 
-def k_means(rows: Vectors, centroids: Vectors, n_iterations: int, rng: RandomState) -> Vectors:
+def k_means(rows: Vectors, centroids: Vectors, n_iterations: int, rng: Generator) -> Vectors:
     """Improve centroids (k, d) by Lloyd's iterations."""
     for _ in range(n_iterations):
         sizes, sums, _ = assign(rows, centroids)
@@ -88,7 +88,7 @@ def means_of(
     sizes: NDArray[np.float64],
     sums: NDArray[np.float64],
     centroids: Vectors,
-    rng: RandomState,
+    rng: Generator,
 ) -> Vectors:
     """Means of clusters of `sizes` (k,) and `sums` (k, d), which were around `centroids`.
 

@@ -34,6 +34,7 @@ from sghash.models.sgh.variants.decoders import (
     TwoLayerDecoder,
 )
 from sghash.models.shared.blockwise import single_threaded_blas
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_choice, check_count, check_number
 
 DECODERS = ("two-layer", "bernoulli", "gaussian")
@@ -71,7 +72,7 @@ class GeneralSGH(BinaryHasher):
         Vectors per step, and steps; None is 500 and 20 more per bit, at most 2000.
     callback : callable or None
         Receives a `Progress` with `reconstruction_error` and `description_length`.
-    random_state : int, RandomState, Generator or None
+    random_state : int, Generator or None
         Seed.
 
     Attributes
@@ -104,8 +105,8 @@ class GeneralSGH(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         decoder: str = "two-layer",
         n_hidden: int = 128,
         gradient: str = "approximate",
@@ -115,7 +116,7 @@ class GeneralSGH(BinaryHasher):
         batch_size: int = 500,
         n_steps: int | None = None,
         callback: Callback | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bits, self.decoder, self.n_hidden = n_bits, decoder, n_hidden
         self.gradient, self.coding, self.kl_weight = gradient, coding, kl_weight
@@ -125,10 +126,7 @@ class GeneralSGH(BinaryHasher):
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         self._check_options()
         self._refuse_outside(vectors)
-        seed = self.random_state
-        if isinstance(seed, np.random.RandomState):
-            seed = seed.randint(1 << 31)
-        rng = np.random.default_rng(seed)
+        rng = generator_of(self.random_state)
         with single_threaded_blas():
             self._learn(vectors, rng)
 
@@ -249,7 +247,7 @@ class GeneralSGH(BinaryHasher):
         return sigmoid(self._logits(self._rows(X)))
 
     def description_length(
-        self, X: ArrayLike, *, n_draws: int = RESIDUAL_DRAWS, random_state: Any = 0
+        self, X: ArrayLike, *, n_draws: int = RESIDUAL_DRAWS, random_state: Seed = 0
     ) -> DescriptionLength:
         """Bits per vector for each row of `X`: total, and its parts for code and residual.
 
@@ -257,7 +255,7 @@ class GeneralSGH(BinaryHasher):
         vector, since only a quadratic likelihood has a closed form.
         """
         vectors = self._rows(X)
-        return self._lengths(vectors, n_draws, np.random.default_rng(random_state))
+        return self._lengths(vectors, n_draws, generator_of(random_state))
 
     def _lengths(
         self, vectors: Vectors, n_draws: int, rng: np.random.Generator

@@ -5,7 +5,7 @@ Dai, Guo, Kumar, He, Song, "Stochastic Generative Hashing", ICML 2017, supplemen
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,6 +26,7 @@ from sghash.models.sgh.training.start import NOISE_FLOOR, START_ROWS, make_start
 from sghash.models.sgh.variants.scale_step import Rows, scale_gradient, scale_moments, with_constant
 from sghash.models.shared.blockwise import single_threaded_blas
 from sghash.models.shared.least_squares import LeastSquares
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_choice, check_count, check_number
 
 ORIGINS = ("zero", "mean")
@@ -69,7 +70,7 @@ class ScaleInvariantSGH(BinaryHasher):
         Vectors per step, and steps; None is 500 and 20 more per bit, at most 3000.
     callback : callable or None
         Receives a `Progress` with the mean `objective` in nats, twenty times.
-    random_state : int, RandomState, Generator or None
+    random_state : int, Generator or None
         Seed.
 
     Attributes
@@ -107,8 +108,8 @@ class ScaleInvariantSGH(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         origin: str = "zero",
         gradient: str = "approximate",
         scale_spread: float = 0.05,
@@ -117,7 +118,7 @@ class ScaleInvariantSGH(BinaryHasher):
         batch_size: int = 500,
         n_steps: int | None = None,
         callback: Callback | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bits, self.origin, self.gradient = n_bits, origin, gradient
         self.scale_spread, self.kl_weight, self.learning_rate = (
@@ -130,7 +131,7 @@ class ScaleInvariantSGH(BinaryHasher):
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         self._check_options()
-        rng = _generator(self.random_state)
+        rng = generator_of(self.random_state)
         self.origin_ = np.zeros(vectors.shape[1], dtype=np.float32)
         if self.origin == "mean":
             self.origin_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -304,9 +305,3 @@ def _lengths(vectors: Vectors, origin: Vectors) -> NDArray[np.float64]:
 
 def _some(n: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.sort(rng.choice(n, size=n_rows, replace=False)) if n > n_rows else np.arange(n)
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(1 << 31))
-    return np.random.default_rng(random_state)
