@@ -33,6 +33,10 @@ ORIGINS = ("zero", "mean")
 REFIT_ROWS = 65_536
 #: First variance of the logarithm of a scale, as a share of its prior's.
 FIRST_VARIANCE = 0.1
+#: A step of Adam changes every weight by about the learning rate, and so the logarithm of a scale
+#: by up to d times as much. It shall change by no more than this many learning rates, in
+#: deviations of its prior: beyond, its exponential would throw wide data out of reach.
+SCALE_STEP = 20.0
 #: Shortest length that the noise shrinks to, in mean lengths.
 SHORTEST = 1e-2
 
@@ -164,9 +168,9 @@ class ScaleInvariantSGH(BinaryHasher):
         middle = scaling.shift + unit * start.decoder_bias
         return Parameters(
             {
+                "scale_weights": np.zeros((width, n_scales)),
                 "encoder_weights": start.encoder_weights,
                 "encoder_bias": start.encoder_bias,
-                "scale_weights": np.zeros((width, n_scales)),
                 "scale_bias": np.full(n_scales, -variance / 2),
                 "log_scale_variance": np.full(n_scales, np.log(variance)),
                 "decoder_weights": np.vstack([middle, unit * start.decoder_weights]),
@@ -183,7 +187,12 @@ class ScaleInvariantSGH(BinaryHasher):
         first, last = (float(weight) for weight in self.kl_weight)
         half = -(-n_steps // 2)
         schedule = Schedule(n_steps, "step", self.learning_rate, 0.5, half, (first, last))
-        optimizer, gradient = Adam(parameters.flat.size), parameters.zeros()
+        # The scales' weights are the first of the parameters.
+        first_other = parameters["scale_weights"].size
+        small, large = slice(first_other), slice(first_other, None)
+        slow, optimizer = Adam(first_other), Adam(parameters.flat.size - first_other)
+        slower = min(1.0, SCALE_STEP * self.scale_spread / vectors.shape[1])
+        gradient = parameters.zeros()
         self.history_: dict[str, list[float]] = {"step": [], "objective": []}
         every, m = max(1, n_steps // 20), min(self.batch_size, len(vectors))
         for step in range(n_steps):
@@ -193,7 +202,9 @@ class ScaleInvariantSGH(BinaryHasher):
                     parameters, rows, estimator=self.gradient, kl_weight=schedule.weight(step),
                     spread=self.scale_spread, rng=rng, out=gradient,
                 )  # fmt: skip
-                optimizer.update(parameters.flat, gradient.flat, schedule.rate(step))
+                rate = schedule.rate(step)
+                slow.update(parameters.flat[small], gradient.flat[small], rate * slower)
+                optimizer.update(parameters.flat[large], gradient.flat[large], rate)
             # Data that codes describe without any error would drive the noise to zero.
             np.maximum(parameters["log_noise"], np.log(NOISE_FLOOR), out=parameters["log_noise"])
             if (step + 1) % every == 0 or step + 1 == n_steps:
