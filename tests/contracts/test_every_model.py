@@ -5,6 +5,7 @@ Models that need an extra to be fitted have tests of their own.
 
 from __future__ import annotations
 
+import inspect
 import json
 from functools import cache
 from typing import Any
@@ -27,8 +28,9 @@ from sghash.models.shared.blockwise import BLOCK_ROWS
 # Fewer iterations than by default, so that the whole contract takes seconds.
 QUICK: dict[str, dict[str, Any]] = {
     "BinaryAutoencoder": {"n_iterations": 4},
+    "DeepSGH": {"n_steps": 5, "hidden": (4,)},
     "GeneralSGH": {"n_steps": 150, "n_hidden": 16},
-    "GenerativeQuantizer": {"n_rounds": 1},
+    "GenerativeQuantizer": {"n_bytes": 2, "n_rounds": 1},
     "KMeansHashing": {"n_iterations": 6},
     "ProductQuantizer": {"n_iterations": 4},
     "SGH": {"n_steps": 300},
@@ -266,6 +268,46 @@ def test_same_seed_same_codes(name):
     model = clone(fitted(name)).fit(sample())
     assert model.fingerprint_ == fitted(name).fingerprint_
     assert np.array_equal(model.encode(sample(seed=5)), fitted(name).encode(sample(seed=5)))
+
+
+EVERY = sorted(MODELS)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_seed_is_an_int_a_generator_or_an_old_random_state(name, tmp_path, monkeypatch):
+    """An int is the generator that NumPy makes of it; what is given is kept as it is."""
+    if (extra := model_class(name).capabilities.extra) is not None:
+        pytest.importorskip(extra)
+    monkeypatch.setattr("sghash.models.quantizers.generative.START_STEPS", 50)
+    seeds = (5, np.int64(5), np.random.default_rng(5))
+    models = [make(name, n_bits=3, random_state=seed).fit(sample()) for seed in seeds]
+    assert len({model.fingerprint_ for model in models}) == 1
+    assert all(model.random_state is seed for model, seed in zip(models, seeds, strict=True))
+    old = [make(name, n_bits=3, random_state=np.random.RandomState(5)) for _ in range(2)]
+    assert len({model.fit(sample()).fingerprint_ for model in old}) == 1
+    # A file can hold no generator: it is left out.
+    models[-1].save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert loaded.fingerprint_ == models[-1].fingerprint_ and loaded.random_state is None
+    for wrong in ("seven", -1, 1.5, True):
+        with pytest.raises(InvalidInput, match="random_state must be"):
+            make(name, n_bits=3, random_state=wrong).fit(sample())
+
+
+@pytest.mark.parametrize("name", sorted({*EVERY} - {"SGH", "DeepSGH"}))
+def test_the_code_length_alone_may_be_given_without_its_name(name):
+    first, *rest = inspect.signature(model_class(name)).parameters.values()
+    assert getattr(model_class(name)(5), first.name) == 5
+    assert first.name in ("n_bits", "n_parts", "n_bytes", "n_components")
+    assert {option.kind for option in rest} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize("name", ["ITQ", "KMeansHashing", "LSH", "ProductQuantizer", "SGH"])
+def test_a_generator_goes_on_where_it_stood(name):
+    """Two models of one generator differ, as two draws of it do."""
+    generator = np.random.default_rng(5)
+    first, second = (make(name, n_bits=9, random_state=generator).fit(sample()) for _ in range(2))
+    assert first.fingerprint_ != second.fingerprint_
 
 
 @pytest.mark.parametrize("name", NAMES)

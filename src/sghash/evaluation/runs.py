@@ -14,26 +14,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from sghash.bits import unpack_bits
-from sghash.blocks import blocks_of
 from sghash.evaluation import metrics
 from sghash.evaluation.bench import Bench
 from sghash.evaluation.provenance import provenance
 from sghash.evaluation.rows import append_row, read_rows
+from sghash.evaluation.searching import nearest_by_tables
 from sghash.evaluation.specs import Run, build_model, check_run
 from sghash.evaluation.ties import boundary_of, true_code_distances
 from sghash.kernels import hamming_neighbors
-from sghash.kernels.tables.part_tables import table_neighbors
 from sghash.models.base import VectorModel
 from sghash.neighbors import Neighbors
-from sghash.validation import Codes, Vectors
+from sghash.validation import Codes
 
 # Counts up when the meaning of a value changes: older rows are then measured again.
 PROTOCOL = 1
-# Tables of more queries would fill the memory.
-_QUERIES_AT_ONCE = 256
 
 
 class RunProgress(NamedTuple):
@@ -167,20 +162,9 @@ def _nearest(
     if model.capabilities.codes == "bits":
         n_bits = model.code_bits
         return hamming_neighbors(codes, query_codes, k, n_bits=n_bits, threads=bench.threads)
-    found = [
-        table_neighbors(codes, _tables(model, queries, bench.data.metric), k, threads=bench.threads)
-        for _, queries in blocks_of(bench.queries, _QUERIES_AT_ONCE)
-    ]
-    parts = (np.concatenate(part) for part in zip(*found, strict=True))
-    return Neighbors(*parts)
-
-
-def _tables(model: Any, queries: Vectors, metric: str) -> Vectors:
-    """Tables (n_queries, n_bytes, 256) of a model whose codes are bytes."""
-    # A model that knows metrics was given this one.
-    options = {} if model.metric is not None else {"metric": metric}
-    tables: Vectors = model.distance_tables(queries, **options)
-    return tables
+    return nearest_by_tables(
+        model, codes, bench.queries, k, metric=bench.data.metric, threads=bench.threads
+    )
 
 
 def _retrieval(bench: Bench, found: Neighbors) -> dict[str, float]:

@@ -313,7 +313,9 @@ def sample_rows(
     source: VectorSource | NDArray[Any], n_rows: int, rng: np.random.Generator
 ) -> Vectors:
     """Take `n_rows` random rows without replacement, as float32, reading the source once."""
-    chosen = np.sort(rng.choice(source.shape[0], size=n_rows, replace=False))
+    n = source.shape[0]
+    # All rows ask for no draw: a caller's generator then goes on as it does for an array.
+    chosen = np.arange(n) if n_rows == n else np.sort(rng.choice(n, size=n_rows, replace=False))
     sample = np.empty((n_rows, source.shape[1]), dtype=np.float32)
     filled = 0
     for first, block in blocks_of(source, BLOCK_ROWS):

@@ -182,9 +182,17 @@ def _generative_quantizer(model: Any, sizes: dict[str, int]) -> None:
         raise BadFile(f"n_sweeps must be less than 2**31, got {sizes['n_sweeps']}")
 
 
+_LINEAR_DECODERS = ("gaussian", "bernoulli", "multinomial")
+
+
 def _general(model: Any, sizes: dict[str, int]) -> None:
-    check_choice(model.decoder, ("gaussian", "bernoulli", "two-layer"), name="decoder")
-    if sizes["k"] != (sizes["h"] if model.decoder == "two-layer" else sizes["b"]):
+    from sghash.models.sgh.training.trainable import check_trainable
+    from sghash.models.sgh.variants.decoders import DECODERS
+
+    check_trainable(model.decoder, list(DECODERS))
+    # What a decoder of the caller's own makes of its arrays, trying it out will tell.
+    n_rows = {"two-layer": sizes["h"], **dict.fromkeys(_LINEAR_DECODERS, sizes["b"])}
+    if sizes["k"] != n_rows.get(model.decoder, sizes["k"]):
         raise BadFile(
             f"decoder_weights_ has {sizes['k']} rows, which fit no {model.decoder} decoder"
         )

@@ -140,16 +140,21 @@ def test_objective_falls_in_every_step_at_a_fixed_penalty(rng, n_bits):
 
 
 def test_reconstructs_better_than_its_start(vectors):
-    model = BinaryAutoencoder(n_bits=8, random_state=0).fit(vectors)
-    start = ITQ(n_bits=8, random_state=0).fit(vectors)
+    """Never worse; the same where the start is as good as it gets."""
 
     def error(which):
         return np.square(which.decode(which.encode(vectors)) - vectors).sum(axis=1).mean()
 
-    assert error(model) < error(start)
-    history = model.objective_history_
-    assert np.all(np.diff(history[:, 0]) > 0)
-    assert np.all(history[:, 2] <= history[:, 1] + 1e-6)
+    starts, errors = [], []
+    for seed in range(3):
+        model = BinaryAutoencoder(n_bits=8, random_state=seed).fit(vectors)
+        errors.append(error(model))
+        starts.append(error(ITQ(n_bits=8, random_state=seed).fit(vectors)))
+        history = model.objective_history_
+        assert np.all(np.diff(history[:, 0]) > 0)
+        assert np.all(history[:, 2] <= history[:, 1] + 1e-6)
+    assert all(np.less_equal(errors, np.array(starts) * (1 + 1e-6)))
+    assert sum(errors) < 0.99 * sum(starts)
 
 
 def test_ends_when_the_encoder_gives_the_codes(vectors):

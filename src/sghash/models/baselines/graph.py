@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.random import RandomState
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
 from sghash.models.shared.centroids import squared_distances
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_count
 
 # exp(t) is replaced by the line through its values at -1 and 1 (the paper's equation 4).
@@ -51,7 +51,7 @@ class GraphHashing(BinaryHasher):
         Learn every bit a second time, given all others.
     callback : callable or None
         Receives a `Progress` after every bit.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Seed of anchors, sample and the order of the second pass.
 
     Attributes
@@ -79,13 +79,13 @@ class GraphHashing(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         n_anchors: int = 300,
         sample: int | None = 200_000,
         refine: bool = True,
         callback: Callback | None = None,
-        random_state: int | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bits, self.n_anchors, self.sample = n_bits, n_anchors, sample
         self.refine, self.callback, self.random_state = refine, callback, random_state
@@ -93,7 +93,7 @@ class GraphHashing(BinaryHasher):
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_count(self.n_anchors, name="n_anchors")
         check_count(self.sample, name="sample", or_none=True)
-        rng = check_random_state(self.random_state)
+        rng = generator_of(self.random_state)
         self.mean_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
         chosen = vectors
         if self.sample is not None and self.sample < len(vectors):
@@ -109,7 +109,7 @@ class GraphHashing(BinaryHasher):
         features -= self.kernel_mean_
         self.projection_ = self._learn_bits(features, rows, rng)
 
-    def _learn_bits(self, features: Vectors, rows: Vectors, rng: RandomState) -> Vectors:
+    def _learn_bits(self, features: Vectors, rows: Vectors, rng: Generator) -> Vectors:
         """The paper's sequential learning: bit after bit, then each again given the others."""
         graph, gram = _graph_and_gram(features, rows)
         with single_threaded_blas():

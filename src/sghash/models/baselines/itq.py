@@ -10,13 +10,13 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes, semi_orthogonal
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
 from sghash.models.shared.linear_decoder import fit_linear_decoder, signed
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_count
 
 
@@ -39,7 +39,7 @@ class ITQ(BinaryHasher):
         decoder always use all rows.
     callback : callable or None
         Receives a `Progress` with `quantization_error` after every iteration.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Seed of the first rotation and of the sample.
 
     Attributes
@@ -66,12 +66,12 @@ class ITQ(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         n_iterations: int = 50,
         sample: int | None = None,
         callback: Callback | None = None,
-        random_state: int | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bits, self.n_iterations, self.sample = n_bits, n_iterations, sample
         self.callback, self.random_state = callback, random_state
@@ -79,7 +79,7 @@ class ITQ(BinaryHasher):
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_count(self.n_iterations, name="n_iterations", least=0)
         check_count(self.sample, name="sample", or_none=True)
-        rng = check_random_state(self.random_state)
+        rng = generator_of(self.random_state)
         basis = principal_axes(vectors, self.n_bits)
         rotation = semi_orthogonal(basis.axes.shape[1], self.n_bits, rng)
         chosen = vectors

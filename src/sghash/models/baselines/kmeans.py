@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
@@ -18,6 +17,7 @@ from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import balanced_parts, principal_axes, semi_orthogonal
 from sghash.models.shared.blockwise import map_over_blocks
 from sghash.models.shared.centroids import assign, nearest
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_count, check_number
 
 _INNER_STEPS = 20
@@ -53,7 +53,7 @@ class KMeansHashing(BinaryHasher):
         Learn from this many random rows; None takes all.
     callback : callable or None
         Receives a `Progress` with `objective` after every iteration of every part.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Seed of the sample and of the expansion beyond the rank.
 
     Attributes
@@ -82,14 +82,14 @@ class KMeansHashing(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         bits_per_part: int = 4,
         affinity_weight: float = 10.0,
         n_iterations: int = 50,
         sample: int | None = 200_000,
         callback: Callback | None = None,
-        random_state: int | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bits, self.bits_per_part = n_bits, bits_per_part
         self.affinity_weight, self.n_iterations = affinity_weight, n_iterations
@@ -102,7 +102,7 @@ class KMeansHashing(BinaryHasher):
         check_number(self.affinity_weight, name="affinity_weight", least=0)
         check_count(self.n_iterations, name="n_iterations", least=0)
         check_count(self.sample, name="sample", or_none=True)
-        rng = check_random_state(self.random_state)
+        rng = generator_of(self.random_state)
         if self.sample is not None and self.sample < len(vectors):
             vectors = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]
         n_parts = -(-self.n_bits // self.bits_per_part)

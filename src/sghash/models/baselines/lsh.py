@@ -9,10 +9,10 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher
 from sghash.models.capabilities import Capabilities
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors
 
 
@@ -26,7 +26,7 @@ class LSH(BinaryHasher):
     center : bool
         Subtract the training mean first. The textbook method does not (False), yet without it
         data away from the origin gives useless bits, so the default is the stronger rival.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Seed of the hyperplanes.
 
     Attributes
@@ -40,13 +40,11 @@ class LSH(BinaryHasher):
     capabilities: ClassVar[Capabilities] = Capabilities()
     _learned: ClassVar[tuple[str, ...]] = ("mean_", "projection_")
 
-    def __init__(
-        self, *, n_bits: int = 64, center: bool = True, random_state: int | None = None
-    ) -> None:
+    def __init__(self, n_bits: int = 64, *, center: bool = True, random_state: Seed = None) -> None:
         self.n_bits, self.center, self.random_state = n_bits, center, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        rng = check_random_state(self.random_state)
+        rng = generator_of(self.random_state)
         width = vectors.shape[1]
         self.projection_ = rng.standard_normal((width, self.n_bits)).astype(np.float32)
         self.mean_ = np.zeros(width, dtype=np.float32)

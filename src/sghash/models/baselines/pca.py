@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes, semi_orthogonal
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors
 
 
@@ -29,7 +29,7 @@ class PCAHashing(BinaryHasher):
     ----------
     n_bits : int
         Code length.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Seed of the expansion; without effect while `n_bits` is within the rank.
 
     Attributes
@@ -45,14 +45,14 @@ class PCAHashing(BinaryHasher):
     capabilities: ClassVar[Capabilities] = Capabilities()
     _learned: ClassVar[tuple[str, ...]] = ("mean_", "projection_", "variances_")
 
-    def __init__(self, *, n_bits: int = 64, random_state: int | None = None) -> None:
+    def __init__(self, n_bits: int = 64, *, random_state: Seed = None) -> None:
         self.n_bits, self.random_state = n_bits, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
+        rng = generator_of(self.random_state)
         self.mean_, axes, self.variances_ = principal_axes(vectors, self.n_bits)
         rank = axes.shape[1]
         if rank < self.n_bits:
-            rng = check_random_state(self.random_state)
             axes = (axes @ semi_orthogonal(rank, self.n_bits, rng)).astype(np.float32)
         self.projection_ = axes
 

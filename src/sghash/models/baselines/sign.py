@@ -10,11 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import semi_orthogonal
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_choice
 
 
@@ -33,7 +33,7 @@ class SignHashing(BinaryHasher):
         Compare with 0, as the databases do, or with each coordinate's training mean.
     rotate : bool
         Turn the vectors by a random rotation first.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Seed of the rotation and of the directions beyond d.
 
     Attributes
@@ -49,18 +49,18 @@ class SignHashing(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         threshold: str = "zero",
         rotate: bool = False,
-        random_state: int | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bits, self.threshold, self.rotate = n_bits, threshold, rotate
         self.random_state = random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_choice(self.threshold, ("zero", "mean"), name="threshold")
-        rng = check_random_state(self.random_state)
+        rng = generator_of(self.random_state)
         width = vectors.shape[1]
         self.threshold_ = np.zeros(width, dtype=np.float32)
         if self.threshold == "mean":

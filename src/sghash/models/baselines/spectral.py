@@ -9,12 +9,12 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from sghash.models.base import BinaryHasher
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes
 from sghash.models.shared.blockwise import map_over_blocks
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors
 
 
@@ -35,7 +35,7 @@ class SpectralHashing(BinaryHasher):
     ----------
     n_bits : int
         Code length.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Accepted like everywhere; the method draws nothing.
 
     Attributes
@@ -58,11 +58,11 @@ class SpectralHashing(BinaryHasher):
         "bit_mode_",
     )
 
-    def __init__(self, *, n_bits: int = 64, random_state: int | None = None) -> None:
+    def __init__(self, n_bits: int = 64, *, random_state: Seed = None) -> None:
         self.n_bits, self.random_state = n_bits, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        check_random_state(self.random_state)
+        generator_of(self.random_state)
         self.mean_, self.axes_, _ = principal_axes(vectors, self.n_bits)
         components = map_over_blocks(lambda block: (block - self.mean_) @ self.axes_, vectors)
         self.corner_ = components.min(axis=0)

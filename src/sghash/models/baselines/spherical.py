@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from numpy.random import RandomState
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
@@ -18,6 +17,7 @@ from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.blockwise import BLOCK_ROWS, map_over_blocks, single_threaded_blas
 from sghash.models.shared.centroids import squared_distances
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_codes, check_count, check_number
 
 # The authors' program adds this to the number of common spheres, which may be zero.
@@ -57,7 +57,7 @@ class SphericalHashing(BinaryHasher):
         At most so many moves of the pivots.
     callback : callable or None
         Receives a `Progress` with `mean_deviation` and `standard_deviation` after every move.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Seed of the sample and of the first pivots.
 
     Attributes
@@ -82,14 +82,14 @@ class SphericalHashing(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         sample: int | None = 10_000,
         mean_tolerance: float = 0.10,
         deviation_tolerance: float = 0.15,
         n_iterations: int = 100,
         callback: Callback | None = None,
-        random_state: int | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bits, self.sample, self.n_iterations = n_bits, sample, n_iterations
         self.mean_tolerance, self.deviation_tolerance = mean_tolerance, deviation_tolerance
@@ -100,7 +100,7 @@ class SphericalHashing(BinaryHasher):
         check_count(self.n_iterations, name="n_iterations", least=0)
         check_number(self.mean_tolerance, name="mean_tolerance", least=0)
         check_number(self.deviation_tolerance, name="deviation_tolerance", least=0)
-        rng = check_random_state(self.random_state)
+        rng = generator_of(self.random_state)
         self.mean_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
         chosen = vectors
         if self.sample is not None and self.sample < len(vectors):
@@ -122,11 +122,11 @@ class SphericalHashing(BinaryHasher):
             radii.append(_middle(np.concatenate(squared)))
         return np.concatenate(radii)
 
-    def _balance(self, rows: Vectors, rng: RandomState) -> Vectors:
+    def _balance(self, rows: Vectors, rng: Generator) -> Vectors:
         """Move the pivots until the overlaps are near a quarter of the rows (algorithm 1)."""
         m, quarter = len(rows), len(rows) / 4
         farthest = _FARTHEST * float(np.abs(rows).max())
-        picks = rng.randint(m, size=(self.n_bits, _ROWS_PER_PIVOT))
+        picks = rng.integers(m, size=(self.n_bits, _ROWS_PER_PIVOT))
         pivots = rows[picks].mean(axis=1, dtype=np.float64).astype(np.float32)
         history = []
         for step in range(self.n_iterations + 1):

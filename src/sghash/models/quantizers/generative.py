@@ -25,6 +25,7 @@ from sghash.models.quantizers.scorer import ByteScorer
 from sghash.models.sgh.estimator import SGH
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.shared.blockwise import map_over_blocks
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import METRICS, Codes, Vectors, check_choice, check_count
 
 #: Rows that are trained on.
@@ -60,7 +61,7 @@ class GenerativeQuantizer(VectorModel):
         At most so often is each byte of a code chosen anew, given the others.
     callback : callable or None
         Receives a `Progress` after every round with its `error`.
-    random_state : int or None
+    random_state : int, Generator or None
         Seed.
 
     Attributes
@@ -87,13 +88,13 @@ class GenerativeQuantizer(VectorModel):
 
     def __init__(
         self,
-        *,
         n_bytes: int = 8,
+        *,
         metric: str = "l2",
         n_rounds: int = 6,
         n_sweeps: int = 4,
         callback: Callback | None = None,
-        random_state: int | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bytes, self.metric = n_bytes, metric
         self.n_rounds, self.n_sweeps = n_rounds, n_sweeps
@@ -105,7 +106,7 @@ class GenerativeQuantizer(VectorModel):
             check_count(getattr(self, name), name=name)
         if not 2 <= self.n_bytes <= MAX_BYTES:
             raise InvalidInput(f"n_bytes must lie between 2 and {MAX_BYTES}, got {self.n_bytes}")
-        rng = np.random.default_rng(self.random_state)
+        rng = generator_of(self.random_state)
         rows = vectors
         if len(vectors) > MAX_ROWS:
             rows = vectors[np.sort(rng.choice(len(vectors), MAX_ROWS, replace=False))]

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
 from sghash.models.base import BLOCK_ROWS, VectorModel
 from sghash.models.capabilities import Capabilities, Length
 from sghash.models.shared.axes import principal_axes
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import MAX_BITS, Vectors, check_count, check_vectors
 
 
@@ -29,7 +29,7 @@ class PCAReconstruction(VectorModel):
     ----------
     n_components : int
         Numbers per code; compare with binary codes of as many bits.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Accepted like everywhere; the method draws nothing.
 
     Attributes
@@ -47,12 +47,12 @@ class PCAReconstruction(VectorModel):
     )
     _learned: ClassVar[tuple[str, ...]] = ("mean_", "components_", "variances_")
 
-    def __init__(self, *, n_components: int = 64, random_state: int | None = None) -> None:
+    def __init__(self, n_components: int = 64, *, random_state: Seed = None) -> None:
         self.n_components, self.random_state = n_components, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_count(self.n_components, name="n_components")
-        check_random_state(self.random_state)
+        generator_of(self.random_state)
         self.mean_, axes, variances = principal_axes(vectors, self.n_components)
         self.components_ = np.zeros((self.n_components, vectors.shape[1]), dtype=np.float32)
         self.components_[: axes.shape[1]] = axes.T

@@ -6,29 +6,36 @@ Ge, He, Ke and Sun, "Optimized Product Quantization", CVPR 2013 (TPAMI 36(4), 20
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
 from sghash.models.capabilities import Capabilities, Length
+from sghash.models.quantizers.parts import allocated_axes, first_centroids, part_sums
 from sghash.models.quantizers.scorer import ByteScorer
-from sghash.models.shared.axes import balanced_parts, principal_axes
-from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
-from sghash.models.shared.centroids import assign, k_means, means_of, nearest
+from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas
+from sghash.models.shared.centroids import assign, centering_point, k_means, means_of, nearest
 from sghash.models.shared.scorers import unit_queries
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.optional import require
-from sghash.validation import Codes, Vectors, check_choice, check_count
+from sghash.validation import MAX_BITS, Codes, Vectors, check_choice, check_count
 
 # As FAISS does by default: more rows than this per centroid hardly change it.
 _ROWS_PER_CENTROID = 256
 _STEPS_TO_COMPARE = 4
+
+
+class _Origin(NamedTuple):
+    """A point (d,) far from zero, and the same point after the rotation."""
+
+    point: Vectors
+    turned: NDArray[np.float64]
 
 
 class ProductQuantizer(VectorModel):
@@ -65,7 +72,7 @@ class ProductQuantizer(VectorModel):
         and 16 or 256 centroids). Encoding and tables are the same.
     callback : callable or None
         Receives a `Progress` after every part, and after every rotation with its `error`.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Seed of rows, first centroids, and FAISS.
 
     Attributes
@@ -85,15 +92,15 @@ class ProductQuantizer(VectorModel):
 
     def __init__(
         self,
-        *,
         n_parts: int = 8,
+        *,
         n_centroids: int = 256,
         rotate: bool = False,
         n_iterations: int = 25,
         n_rotations: int = 50,
         engine: str = "numpy",
         callback: Callback | None = None,
-        random_state: int | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_parts, self.n_centroids, self.rotate = n_parts, n_centroids, rotate
         self.n_iterations, self.n_rotations, self.engine = n_iterations, n_rotations, engine
@@ -107,36 +114,43 @@ class ProductQuantizer(VectorModel):
             check_count(getattr(self, name), name=name, least=0)
         if self.n_centroids > 256:
             raise InvalidInput(f"n_centroids must lie between 1 and 256, got {self.n_centroids}")
-        rng = check_random_state(self.random_state)
+        rng = generator_of(self.random_state)
         n_rows = min(len(vectors), _ROWS_PER_CENTROID * self.n_centroids)
         rows = vectors[np.sort(rng.choice(len(vectors), n_rows, replace=False))]
         width = vectors.shape[1]
         parts = np.array_split(np.arange(width), self.n_parts)
         self.part_widths_ = np.asarray([len(part) for part in parts], dtype=np.int32)
         self.rotation_ = np.zeros((0, 0), dtype=np.float32)
-        if self.engine == "faiss":
-            self._train_by_faiss(rows, rng)
-            return
+        # Learned around zero: beside a large mean, float32 would leave little of what differs, and
+        # the rotation would follow the mean.
+        mean = rows.mean(axis=0, dtype=np.float64)
+        rows = (rows - mean).astype(np.float32)
+        learn = self._train_by_faiss if self.engine == "faiss" else self._train
+        self._set_centroids(learn(rows, rng), self._rotated(mean))
+
+    def _train(self, rows: Vectors, rng: Generator) -> list[Vectors]:
+        """Set the rotation, and return the centroids of every part, for rows of mean zero."""
+        width = rows.shape[1]
         if self.rotate:
-            starts = [np.eye(width, dtype=np.float32), _allocated_axes(rows, self.part_widths_)]
+            starts = [np.eye(width, dtype=np.float32), allocated_axes(rows, self.part_widths_)]
             self.rotation_ = min(starts, key=lambda start: self._error_from(rows, start))
-        turned = self._turned(rows)
-        centroids = _first_centroids(turned, self.part_widths_, self.n_centroids, rng)
+        turned = self._rotated(rows)
+        centroids = first_centroids(turned, self.part_widths_, self.n_centroids, rng)
         if self.rotate:
             centroids = self._learn_rotation(rows, centroids, rng)
-        self._set_centroids(self._improve(self._turned(rows), centroids, self.n_iterations, rng))
+        return self._improve(self._rotated(rows), centroids, self.n_iterations, rng)
 
     def _error_from(self, rows: Vectors, rotation: Vectors) -> float:
         """Mean squared error that a few steps of k-means reach without changing the rotation."""
-        rng = check_random_state(0)
+        rng = generator_of(0)
         turned = rows @ rotation
-        centroids = _first_centroids(turned, self.part_widths_, self.n_centroids, rng)
+        centroids = first_centroids(turned, self.part_widths_, self.n_centroids, rng)
         improved = self._improve(turned, centroids, _STEPS_TO_COMPARE, rng)
         parts = zip(self._cut(turned), improved, strict=True)
         return sum(assign(columns, centres).error for columns, centres in parts)
 
     def _improve(
-        self, rows: Vectors, centroids: list[Vectors], n_iterations: int, rng: RandomState
+        self, rows: Vectors, centroids: list[Vectors], n_iterations: int, rng: Generator
     ) -> list[Vectors]:
         improved = []
         for part, (columns, old) in enumerate(zip(self._cut(rows), centroids, strict=True)):
@@ -146,12 +160,12 @@ class ProductQuantizer(VectorModel):
         return improved
 
     def _learn_rotation(
-        self, rows: Vectors, centroids: list[Vectors], rng: RandomState
+        self, rows: Vectors, centroids: list[Vectors], rng: Generator
     ) -> list[Vectors]:
         """Alternate one k-means step with the rotation nearest to its reconstructions."""
         edges = np.cumsum(self.part_widths_)
         for step in range(self.n_rotations):
-            sizes, sums, error = _part_sums(rows, self.rotation_, centroids)
+            sizes, sums, error = part_sums(rows, self.rotation_, centroids)
             cross = np.zeros(self.rotation_.shape)
             for part, (stop, width) in enumerate(zip(edges, self.part_widths_, strict=True)):
                 columns = slice(stop - width, stop)
@@ -165,7 +179,7 @@ class ProductQuantizer(VectorModel):
             self._report(step + 1, self.n_rotations, error=error)
         return centroids
 
-    def _train_by_faiss(self, rows: Vectors, rng: RandomState) -> None:
+    def _train_by_faiss(self, rows: Vectors, rng: Generator) -> list[Vectors]:
         faiss = require("faiss", extra="faiss")
         width, n_bits = rows.shape[1], int(self.n_centroids).bit_length() - 1
         if width % self.n_parts or 1 << n_bits != self.n_centroids:
@@ -179,10 +193,10 @@ class ProductQuantizer(VectorModel):
             transform.train(rows)
             self.rotation_ = faiss.vector_to_array(transform.A).reshape(width, width).T.copy()
         quantizer = faiss.ProductQuantizer(width, self.n_parts, n_bits)
-        quantizer.cp.niter, quantizer.cp.seed = self.n_iterations, int(rng.randint(2**31 - 1))
-        quantizer.train(np.ascontiguousarray(self._turned(rows)))
+        quantizer.cp.niter, quantizer.cp.seed = self.n_iterations, int(rng.integers(2**31 - 1))
+        quantizer.train(np.ascontiguousarray(self._rotated(rows)))
         shape = (self.n_parts, self.n_centroids, width // self.n_parts)
-        self.centroids_ = faiss.vector_to_array(quantizer.centroids).reshape(shape)
+        return list(faiss.vector_to_array(quantizer.centroids).reshape(shape))
 
     def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> Codes:
         """Numbers (n, n_parts) uint8 of the nearest centroids of each row of `X` (n, d)."""
@@ -199,6 +213,9 @@ class ProductQuantizer(VectorModel):
         """Reconstruct vectors (n, d) float32 from codes (n, n_parts) uint8."""
         check_is_fitted(self)
         rebuilt = self._rebuilt(self._checked_codes(codes))
+        if (origin := self._origin()) is not None:
+            rebuilt = (rebuilt - origin.turned).astype(np.float32)
+            return rebuilt @ self.rotation_.T + origin.point
         return rebuilt @ self.rotation_.T if self.rotation_.size else rebuilt
 
     def scorer(self, metric: str | None = None) -> ByteScorer:
@@ -240,18 +257,37 @@ class ProductQuantizer(VectorModel):
         _check_feature_names_in(self, input_features, generate_names=False)
         return np.asarray([f"part{k}" for k in range(self.n_parts)], dtype=object)
 
-    def _turned(self, rows: Vectors) -> Vectors:
+    def _rotated(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows @ self.rotation_ if self.rotation_.size else rows
+
+    def _turned(self, rows: Vectors) -> Vectors:
+        """Rows in the coordinates of the centroids, without loss beside a large mean."""
+        if (origin := self._origin()) is not None:
+            return (self._rotated(rows - origin.point) + origin.turned).astype(np.float32)
+        return self._rotated(rows)
+
+    def _origin(self) -> _Origin | None:
+        """The point to turn vectors about: near the mean of all centroids, or None for zero."""
+        if not self.rotation_.size:
+            return None
+        parts = zip(self.centroids_, self.part_widths_, strict=True)
+        turned = centering_point(np.hstack([values[:, :width] for values, width in parts]))
+        if turned is None:
+            return None
+        point = self.rotation_ @ turned
+        return _Origin(point, point.astype(np.float64) @ self.rotation_.astype(np.float64))
 
     def _cut(self, rows: Vectors) -> list[Vectors]:
         parts = np.split(rows, np.cumsum(self.part_widths_)[:-1], axis=1)
         return [np.ascontiguousarray(part) for part in parts]
 
-    def _set_centroids(self, centroids: list[Vectors]) -> None:
+    def _set_centroids(self, centroids: list[Vectors], mean: NDArray[np.float64]) -> None:
+        """Keep centroids, moved by the turned `mean` (d,) of the vectors."""
         shape = (self.n_parts, len(centroids[0]), int(self.part_widths_.max()))
         self.centroids_ = np.zeros(shape, dtype=np.float32)
-        for part, values in enumerate(centroids):
-            self.centroids_[part, :, : values.shape[1]] = values
+        means = np.split(mean, np.cumsum(self.part_widths_)[:-1])
+        for part, (values, moved) in enumerate(zip(centroids, means, strict=True)):
+            self.centroids_[part, :, : values.shape[1]] = values + moved
 
     def _numbers(self, turned: Vectors) -> Codes:
         codes = np.empty((len(turned), self.n_parts), dtype=np.uint8)
@@ -277,47 +313,3 @@ class ProductQuantizer(VectorModel):
                 "encode them with the same model"
             )
         return array
-
-
-def _first_centroids(
-    rows: Vectors, widths: NDArray[np.int32], n_centroids: int, rng: RandomState
-) -> list[Vectors]:
-    """Random rows, cut into parts; as many as there are, if they are fewer."""
-    chosen = rng.choice(len(rows), min(n_centroids, len(rows)), replace=False)
-    return np.split(rows[chosen], np.cumsum(widths)[:-1], axis=1)
-
-
-def _part_sums(
-    rows: Vectors, rotation: Vectors, centroids: list[Vectors]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Sizes (n_parts, k) of the clusters of turned rows, sums (n_parts, k, d) of the rows as they
-    were, and the mean squared error.
-    """
-    from sghash.kernels.learning.clusters import add_to_clusters
-
-    k, edges = len(centroids[0]), np.cumsum([part.shape[1] for part in centroids])[:-1]
-
-    def of_block(block: Vectors) -> tuple[NDArray[np.float64], ...]:
-        sizes, sums = np.zeros((len(centroids), k)), np.zeros((len(centroids), k, block.shape[1]))
-        error = np.einsum("ij,ij->", block, block, dtype=np.float64)
-        for part, columns in enumerate(np.split(block @ rotation, edges, axis=1)):
-            scores = columns @ (-2 * centroids[part].T)
-            scores += np.einsum("ij,ij->i", centroids[part], centroids[part])
-            error += add_to_clusters(scores, block, sizes[part], sums[part])
-        return sizes, sums, np.array([error])
-
-    sizes, sums, error = sum_over_blocks(of_block, np.ascontiguousarray(rows))
-    return sizes, sums, max(0.0, float(error[0])) / len(rows)
-
-
-def _allocated_axes(rows: Vectors, widths: NDArray[np.int32]) -> Vectors:
-    """All principal axes (d, d), ordered so that the parts' products of variances are balanced."""
-    basis = principal_axes(rows, rows.shape[1])
-    # Directions without variance complete the rotation; which ones does not matter.
-    full, _ = np.linalg.qr(np.hstack([basis.axes, np.eye(rows.shape[1])]))
-    axes = np.hstack([basis.axes, full[:, basis.axes.shape[1] : rows.shape[1]]])
-    floor = basis.variances[-1] if len(basis.variances) else 1.0
-    variances = np.full(rows.shape[1], floor)
-    variances[: len(basis.variances)] = basis.variances
-    order = np.concatenate(balanced_parts(variances, [int(width) for width in widths]))
-    return np.ascontiguousarray(axes[:, order], dtype=np.float32)

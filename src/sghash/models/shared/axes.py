@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sghash.models.shared.blockwise import single_threaded_blas, sum_over_blocks
@@ -62,7 +62,7 @@ def covariance(vectors: Vectors, mean: Vectors) -> NDArray[np.float64]:
     return sum_over_blocks(of_block, vectors)[0] / len(vectors)
 
 
-def semi_orthogonal(n_rows: int, n_columns: int, rng: RandomState) -> NDArray[np.float64]:
+def semi_orthogonal(n_rows: int, n_columns: int, rng: Generator) -> NDArray[np.float64]:
     """Draw a random (n_rows, n_columns) matrix whose shorter side is orthonormal, uniformly.
 
     Square: a random rotation or reflection. Wider than high: R @ R.T is the identity, so that

@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sghash.models.shared.blockwise import sum_over_blocks
 from sghash.validation import Vectors
 
-# Centroids this many times as far from zero as from each other are looked at from amid them: of the
+# Centroids this many times as far from zero as from each other are measured from their mean: of the
 # difference of large squares float32 leaves too little.
 FAR = 100.0
 
 
-def amid(centroids: Vectors) -> Vectors | None:
+def centering_point(centroids: Vectors) -> Vectors | None:
     """The point from which to measure centroids (k, d), or None where zero will do."""
     mean = centroids.mean(axis=0, dtype=np.float64)
     spread = np.square(centroids - mean).sum(axis=1).mean()
@@ -25,7 +25,7 @@ def amid(centroids: Vectors) -> Vectors | None:
 
 def squared_distances(rows: Vectors, centroids: Vectors) -> Vectors:
     """Squared Euclidean distances (n, k) between rows (n, d) and centroids (k, d)."""
-    if (origin := amid(centroids)) is not None:
+    if (origin := centering_point(centroids)) is not None:
         rows, centroids = rows - origin, centroids - origin
     squared = -2 * (rows @ centroids.T)
     squared += np.einsum("ij,ij->i", rows, rows)[:, None]
@@ -35,7 +35,7 @@ def squared_distances(rows: Vectors, centroids: Vectors) -> Vectors:
 
 def nearest(rows: Vectors, centroids: Vectors) -> NDArray[np.intp]:
     """Number (n,) of the nearest centroid of each row; the lower one of equals."""
-    if (origin := amid(centroids)) is not None:
+    if (origin := centering_point(centroids)) is not None:
         rows, centroids = rows - origin, centroids - origin
     scores = rows @ (-2 * centroids.T)
     scores += np.einsum("ij,ij->i", centroids, centroids)
@@ -54,7 +54,7 @@ def assign(rows: Vectors, centroids: Vectors) -> Clusters:
     """Give every row (n, d) to the nearest of the centroids (k, d)."""
     from sghash.kernels.learning.clusters import add_to_clusters
 
-    origin = amid(centroids)
+    origin = centering_point(centroids)
     if origin is not None:
         centroids = centroids - origin
     squares = np.einsum("ij,ij->i", centroids, centroids)
@@ -76,7 +76,7 @@ def assign(rows: Vectors, centroids: Vectors) -> Clusters:
     return Clusters(sizes, sums, max(0.0, float(error[0])) / len(rows))
 
 
-def k_means(rows: Vectors, centroids: Vectors, n_iterations: int, rng: RandomState) -> Vectors:
+def k_means(rows: Vectors, centroids: Vectors, n_iterations: int, rng: Generator) -> Vectors:
     """Improve centroids (k, d) by Lloyd's iterations."""
     for _ in range(n_iterations):
         sizes, sums, _ = assign(rows, centroids)
@@ -88,7 +88,7 @@ def means_of(
     sizes: NDArray[np.float64],
     sums: NDArray[np.float64],
     centroids: Vectors,
-    rng: RandomState,
+    rng: Generator,
 ) -> Vectors:
     """Means of clusters of `sizes` (k,) and `sums` (k, d), which were around `centroids`.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from sghash.errors import InvalidInput
+
+#: What every `random_state` may be.
+Seed: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
 
 def generator_of(random_state: Any) -> np.random.Generator:

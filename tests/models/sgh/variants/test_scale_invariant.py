@@ -173,3 +173,26 @@ def test_wrong_use_is_refused():
             ScaleInvariantSGH(**wrong).fit(X)
     with pytest.raises(Diverged, match="learning_rate"):
         ScaleInvariantSGH(n_bits=9, learning_rate=1e30, n_steps=40).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("n", "width", "rank"),
+    [
+        (300, 2000, 20),
+        pytest.param(1000, 2000, 2000, marks=pytest.mark.slow),
+        pytest.param(5000, 3072, 100, marks=pytest.mark.slow),
+    ],
+)
+def test_wide_vectors_are_learned_with_the_default_learning_rate(n, width, rank):
+    """One step must not throw the scales out of reach of their prior, however wide the vectors."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, width)) if rank == width else rng.normal(size=(n, rank))
+    if rank < width:
+        X = X @ rng.normal(size=(rank, width))
+    model = ScaleInvariantSGH(16, n_steps=60, random_state=0, batch_size=100).fit(X)
+    objective = model.history_["objective"]
+    assert objective[-1] < objective[0] < 2 * width
+    scales = model.scales(X) / np.linalg.norm(X, axis=1, keepdims=True) * model.length_
+    assert scales.min() > 0.5 and scales.max() < 2
+    back = model.decode(model.encode(X), scales=model.scales(X))
+    assert np.square(X - back).sum() < (0.95 if rank < width else 1) * np.square(X).sum()

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
+from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
@@ -22,6 +21,7 @@ from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes
 from sghash.models.shared.blockwise import map_over_blocks
 from sghash.models.shared.linear_decoder import LinearDecoder, fit_linear_decoder, signed
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_choice, check_count, check_number
 
 _FIRST_STEPS, _LATER_STEPS = 40, 15
@@ -74,7 +74,7 @@ class BinaryAutoencoder(BinaryHasher):
         Learn from this many random rows; None takes all.
     callback : callable or None
         Receives a `Progress` with `objective` and `penalty` after every iteration.
-    random_state : int, RandomState or None
+    random_state : int, Generator or None
         Seed of sample, start and validation rows.
 
     Attributes
@@ -100,8 +100,8 @@ class BinaryAutoencoder(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         penalty: float = 1e-4,
         penalty_growth: float = 2.0,
         n_iterations: int = 20,
@@ -110,7 +110,7 @@ class BinaryAutoencoder(BinaryHasher):
         n_validation: int = 200,
         sample: int | None = 100_000,
         callback: Callback | None = None,
-        random_state: int | None = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bits, self.n_iterations, self.exact_bits = n_bits, n_iterations, exact_bits
         self.penalty, self.penalty_growth, self.classifier = penalty, penalty_growth, classifier
@@ -127,13 +127,13 @@ class BinaryAutoencoder(BinaryHasher):
         check_count(self.n_iterations, name="n_iterations", least=0)
         check_count(self.n_validation, name="n_validation", least=0)
         check_count(self.sample, name="sample", or_none=True)
-        rng = check_random_state(self.random_state)
+        rng = generator_of(self.random_state)
         if self.sample is not None and self.sample < len(vectors):
             vectors = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]
         basis = principal_axes(vectors, vectors.shape[1])
         size = float((vectors.max(axis=0) - vectors.min(axis=0)).max(initial=0)) or 1.0
         trainer = Trainer(vectors, basis, size, self.classifier, _SVM_C)
-        start = ITQ(n_bits=self.n_bits, random_state=rng.randint(2**31 - 1)).fit(vectors)
+        start = ITQ(self.n_bits, random_state=rng).fit(vectors)
         weights = trainer.start(start.projection_)
         weights = self._alternate((vectors - basis.mean) / np.float32(size), trainer, weights, rng)
         self.mean_ = basis.mean
@@ -142,7 +142,7 @@ class BinaryAutoencoder(BinaryHasher):
         self.decoder_, self.decoder_offset_ = decoder.weights, decoder.offset
 
     def _alternate(
-        self, scaled: Vectors, trainer: Trainer, weights: Vectors, rng: RandomState
+        self, scaled: Vectors, trainer: Trainer, weights: Vectors, rng: Generator
     ) -> Vectors:
         """The paper's algorithm on vectors of range 1; returns the classifiers' weights."""
         watch = ValidationPrecision(scaled, self.n_validation, rng)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.random import RandomState
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from sghash.bits import pack_bits
@@ -18,7 +18,7 @@ class ValidationPrecision:
     k is 0.2 % of the rows, as in the binary autoencoder's program.
     """
 
-    def __init__(self, vectors: Vectors, n_rows: int, rng: RandomState) -> None:
+    def __init__(self, vectors: Vectors, n_rows: int, rng: Generator) -> None:
         """Choose `n_rows` of the vectors and find their true neighbours; 0 rows watch nothing."""
         from sghash.kernels import exact_neighbors
 

@@ -22,6 +22,7 @@ from sghash.models.sgh.training.start import START_ROWS, make_start
 from sghash.models.shared.axes import principal_axes
 from sghash.models.shared.blockwise import single_threaded_blas
 from sghash.models.shared.linear_decoder import fit_linear_decoder, signed
+from sghash.models.shared.seeds import generator_of
 from sghash.optional import require
 from sghash.validation import (
     METRICS,
@@ -95,7 +96,7 @@ class DeepSGH(BinaryHasher):
         Where PyTorch works, as it names devices.
     callback : callable or None
         Receives a `Progress` with `objective` and `pair_loss`.
-    random_state : int, RandomState, Generator or None
+    random_state : int, Generator or None
         Seed.
 
     Attributes
@@ -182,7 +183,7 @@ class DeepSGH(BinaryHasher):
             reason = str(error).partition("\n")[0]
             raise InvalidInput(f"PyTorch has no device {self.device!r}: {reason}") from error
 
-        rng = _generator(self.random_state)
+        rng = generator_of(self.random_state)
         rows = self._ready(vectors)
         ready = self.encoder is None and self.decoder is None
         inputs = _inputs(rows, self.n_components if ready else None)
@@ -335,9 +336,3 @@ def _inputs(rows: Vectors, n_components: int | None) -> Inputs:
 
 def _some(n: int, n_rows: int, rng: np.random.Generator) -> Ids:
     return np.sort(rng.choice(n, size=n_rows, replace=False)) if n > n_rows else np.arange(n)
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(1 << 31))
-    return np.random.default_rng(random_state)

@@ -31,6 +31,7 @@ from sghash.models.sgh.training.start import NOISE_FLOOR, START_ROWS, Start, mak
 from sghash.models.sgh.training.step import GaussianStep, effective_weights
 from sghash.models.sgh.training.trainer import Patience, Trainer
 from sghash.models.shared.least_squares import LeastSquares
+from sghash.models.shared.seeds import generator_of
 from sghash.validation import Vectors
 
 if TYPE_CHECKING:
@@ -202,13 +203,6 @@ def refit_online(model: SGH, trainer: Trainer, batches: Batches) -> None:
         # Few steps hardly change what the decoder should be.
         for name in ("encoder_weights", "encoder_bias"):
             trainer.refitted[name][...] = trainer.parameters[name]
-
-
-def generator_of(random_state: Any) -> np.random.Generator:
-    """Return a generator for a seed, a generator, or one of NumPy's older random states."""
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(1 << 31))
-    return np.random.default_rng(random_state)
 
 
 def begin(

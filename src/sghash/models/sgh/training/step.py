@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from sghash.models.sgh.losses.terms import Terms
 from sghash.models.sgh.paper.encoder import sigmoid
-from sghash.models.sgh.paper.generative import Decoder, Floats, code_step
+from sghash.models.sgh.paper.generative import code_step
 from sghash.models.sgh.paper.gradients import codes_for, general_differences
 from sghash.models.sgh.training.batches import Batch
 from sghash.models.sgh.training.parameters import Parameters
 from sghash.models.sgh.training.start import NOISE_FLOOR
+from sghash.models.sgh.training.trainable import TrainableDecoder
 from sghash.validation import Vectors, available_cores
 
 # At which h a step looks at the decoder, as `kernels.training` counts them.
@@ -216,24 +217,6 @@ def _put_decoder_gradient(parameters: Parameters, by_decoder: Vectors, out: Para
     out["decoder_weights"][...] = by_decoder * np.abs(scale)
     out["decoder_scale"][...] = (by_decoder * parameters["decoder_weights"]).sum(axis=0)
     out["decoder_scale"][...] *= np.sign(scale)
-
-
-class TrainableDecoder(Protocol):
-    """A decoder with parameters of its own, all in the trainer's units."""
-
-    def start_parameters(self, sample: Vectors, n_bits: int) -> Mapping[str, Floats]:
-        """First values, by names that are not the encoder's."""
-        ...
-
-    def at(self, parameters: Mapping[str, Vectors]) -> Decoder:
-        """Return the decoder that these parameters describe."""
-        ...
-
-    def parameter_gradients(
-        self, parameters: Mapping[str, Vectors], vectors: Vectors, codes: Floats
-    ) -> Mapping[str, Floats]:
-        """Gradients of the mean of -log p(x | h) over the rows, by every name."""
-        ...
 
 
 class GeneralStep:

@@ -6,6 +6,9 @@ p(x given h) no more than its value: the encoder's gradient comes from differenc
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +19,7 @@ from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback, translate_sklearn_errors
 from sghash.models.capabilities import Capabilities
 from sghash.models.sgh.paper.encoder import divergence, draw_bits, sigmoid
-from sghash.models.sgh.paper.generative import CODINGS, Floats, GaussianDecoder, code_values
+from sghash.models.sgh.paper.generative import CODINGS, Floats, code_values
 from sghash.models.sgh.paper.objective import DescriptionLength
 from sghash.models.sgh.recipe import kl_line
 from sghash.models.sgh.training.batches import ArrayBatches
@@ -24,28 +27,30 @@ from sghash.models.sgh.training.optimizer import Adam, Schedule
 from sghash.models.sgh.training.parameters import Parameters
 from sghash.models.sgh.training.scaling import Scaling
 from sghash.models.sgh.training.start import START_ROWS, make_start
-from sghash.models.sgh.training.step import GeneralStep, TrainableDecoder
-from sghash.models.sgh.training.trainer import Trainer
-from sghash.models.sgh.variants.decoders import (
-    BernoulliDecoder,
+from sghash.models.sgh.training.step import GeneralStep
+from sghash.models.sgh.training.trainable import (
+    ENCODER_NAMES,
     MeanDecoder,
-    TrainableBernoulli,
-    TrainableGaussian,
-    TrainableTwoLayer,
-    TwoLayerDecoder,
+    TrainableDecoder,
+    check_trainable,
+    try_decoder,
 )
+from sghash.models.sgh.training.trainer import Trainer
+from sghash.models.sgh.variants.decoders import DECODERS, TrainableTwoLayer
 from sghash.models.shared.blockwise import single_threaded_blas
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_choice, check_count, check_number
 
-DECODERS = ("two-layer", "bernoulli", "gaussian")
 GRADIENTS = ("approximate", "distributional", "straight-through")
 WATCHED_ROWS = 500
+#: Parameters of a decoder that are attributes of the model, and so can be saved.
+STORED = ("hidden_weights", "hidden_bias", "decoder_weights", "decoder_bias", "noise_variance")
 #: Draws per vector that the residual part of a description length is averaged over.
 RESIDUAL_DRAWS = 16
 
 
 class GeneralSGH(BinaryHasher):
-    """SGH with a decoder of choice: "two-layer", "bernoulli" for binary vectors, or "gaussian".
+    """SGH with a decoder of choice: ready ones for vectors, bits and counts, or one's own.
 
     The encoder is linear as that of `SGH`, and so are cost and files of encoding. Asymmetric
     search and sharpened codes need a decoder that is linear in the code: `SGH` has them.
@@ -54,9 +59,11 @@ class GeneralSGH(BinaryHasher):
     ----------
     n_bits : int
         Code length.
-    decoder : {"two-layer", "bernoulli", "gaussian"}
-        p(x given h); see `sghash.models.sgh.variants.decoders`. "bernoulli" takes vectors
-        with entries between 0 and 1 only.
+    decoder : {"two-layer", "bernoulli", "gaussian", "multinomial"} or object
+        p(x given h); see `sghash.models.sgh.variants.decoders`. "bernoulli" takes vectors with
+        entries between 0 and 1 only, "multinomial" counts. An object is one's own decoder, with the
+        methods of `sghash.models.sgh.training.trainable.TrainableDecoder`; to save the model, give
+        it a name in `sghash.models.sgh.variants.decoders.DECODERS`.
     n_hidden : int
         Hidden units of "two-layer"; never fewer than `n_bits`.
     gradient : {"approximate", "distributional", "straight-through"}
@@ -72,7 +79,7 @@ class GeneralSGH(BinaryHasher):
         Vectors per step, and steps; None is 500 and 20 more per bit, at most 2000.
     callback : callable or None
         Receives a `Progress` with `reconstruction_error` and `description_length`.
-    random_state : int, RandomState, Generator or None
+    random_state : int, Generator or None
         Seed.
 
     Attributes
@@ -82,9 +89,12 @@ class GeneralSGH(BinaryHasher):
     hidden_weights_, hidden_bias_ : (n_bits, n_hidden), (n_hidden,)
         First layer of "two-layer"; without columns for the other decoders.
     decoder_weights_, decoder_bias_ : (n_bits or n_hidden, d), (d,)
-        Last layer: the mean vector, or the log odds of "bernoulli".
+        Last layer: the mean vector, the log odds of "bernoulli" or the log shares of "multinomial",
+        less a constant.
     noise_variance_ : float
-        Of the Gaussians, in squared units of the vectors; 1 for "bernoulli", which has none.
+        Of the Gaussians, in squared units of the vectors; 1 for decoders that have none.
+    decoder_parameters_ : dict of arrays
+        Those of a decoder of one's own that have other names than these; else empty.
     prior_logits_ : (n_bits,)
         Log odds of each bit before a vector is seen.
     history_ : dict of lists
@@ -105,9 +115,9 @@ class GeneralSGH(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
-        decoder: str = "two-layer",
+        *,
+        decoder: str | TrainableDecoder = "two-layer",
         n_hidden: int = 128,
         gradient: str = "approximate",
         coding: str = "signed",
@@ -116,7 +126,7 @@ class GeneralSGH(BinaryHasher):
         batch_size: int = 500,
         n_steps: int | None = None,
         callback: Callback | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bits, self.decoder, self.n_hidden = n_bits, decoder, n_hidden
         self.gradient, self.coding, self.kl_weight = gradient, coding, kl_weight
@@ -130,35 +140,25 @@ class GeneralSGH(BinaryHasher):
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         self._check_options()
-        self._refuse_outside(vectors)
-        seed = self.random_state
-        if isinstance(seed, np.random.RandomState):
-            seed = seed.randint(1 << 31)
-        rng = np.random.default_rng(seed)
+        self._trainable().refuse(vectors)
+        rng = generator_of(self.random_state)
         with single_threaded_blas():
             self._learn(vectors, rng)
 
     def _learn(self, vectors: Vectors, rng: np.random.Generator) -> None:
         batches = ArrayBatches(vectors, np.arange(len(vectors)), batch_size=self.batch_size)
         sample = batches.take(START_ROWS, rng)
-        # Chances have a scale of their own.
-        plain = self.decoder == "bernoulli"
-        scaling = Scaling.of(sample, cosine=False, standardize=not plain)
+        decoder = self._trainable()
+        scaling = Scaling.of(sample, cosine=False, standardize=bool(decoder.standardize))
         scaled = scaling.apply(sample)
         middle = scaled.mean(axis=0, dtype=np.float64).astype(np.float32)
         start = make_start("itq", scaled - middle, self.n_bits, coding=self.coding, rng=rng)
         start = start._replace(
             encoder_bias=-middle @ start.encoder_weights, decoder_bias=start.decoder_bias + middle
         )
-        decoder = self._trainable(start, rng)
-        parameters = Parameters(
-            {
-                "encoder_weights": start.encoder_weights,
-                "encoder_bias": start.encoder_bias,
-                "prior_logits": start.prior_logits,
-                **decoder.start_parameters(scaled, self.n_bits),
-            }
-        )
+        own = decoder.start_parameters(scaled, start, rng)
+        try_decoder(decoder, own, scaled, self.n_bits, self.coding)
+        parameters = Parameters({**{name: getattr(start, name) for name in ENCODER_NAMES}, **own})
         n_steps = self.n_steps or min(2000, 500 + 20 * self.n_bits)
         first, last = (float(weight) for weight in self.kl_weight)
         trainer = Trainer(
@@ -190,12 +190,15 @@ class GeneralSGH(BinaryHasher):
             batches, n_steps, measure=measure, report=report, report_every=max(1, n_steps // 10)
         )
 
-    def _trainable(self, start: Any, rng: np.random.Generator) -> TrainableDecoder:
-        if self.decoder == "bernoulli":
-            return TrainableBernoulli(start)
-        if self.decoder == "gaussian":
-            return TrainableGaussian(start)
-        return TrainableTwoLayer(start, self.n_hidden, rng)
+    def _trainable(self) -> TrainableDecoder:
+        if not isinstance(self.decoder, str):
+            return self.decoder
+        named = DECODERS[self.decoder]
+        return (
+            replace(named, n_hidden=self.n_hidden)
+            if isinstance(named, TrainableTwoLayer)
+            else named
+        )
 
     def _publish(self, parameters: Parameters, scaling: Any) -> None:
         """Set the learned attributes, in units of the caller's vectors."""
@@ -203,17 +206,25 @@ class GeneralSGH(BinaryHasher):
         self.encoder_weights_ = parameters["encoder_weights"] / unit
         self.encoder_bias_ = parameters["encoder_bias"] - shift @ self.encoder_weights_
         self.prior_logits_ = parameters["prior_logits"].copy()
+        own: Mapping[str, Floats] = {
+            name: value.copy() for name, value in parameters.items() if name not in ENCODER_NAMES
+        }
+        decoder = self._trainable()
+        if decoder.standardize:
+            own = decoder.in_units(own, scaling.unit, shift)
+        self.decoder_parameters_: dict[str, Floats] = {}
+        if not set(own) <= set(STORED):
+            self.decoder_parameters_, own = dict(own), {}
         nothing = np.zeros((self.n_bits, 0), dtype=np.float32)
-        self.hidden_weights_ = parameters.get("hidden_weights", nothing).copy()
-        self.hidden_bias_ = parameters.get("hidden_bias", nothing[0]).copy()
-        self.decoder_weights_ = parameters["decoder_weights"] * unit
-        self.decoder_bias_ = parameters["decoder_bias"] * unit + shift
-        self.noise_variance_ = 1.0
-        if "log_noise" in parameters:
-            self.noise_variance_ = float(np.exp(parameters["log_noise"]) * unit**2)
+        self.hidden_weights_ = np.asarray(own.get("hidden_weights", nothing), dtype=np.float32)
+        self.hidden_bias_ = np.asarray(own.get("hidden_bias", nothing[0]), dtype=np.float32)
+        flat = np.zeros((self.n_bits, len(shift)), dtype=np.float32)
+        self.decoder_weights_ = np.asarray(own.get("decoder_weights", flat), dtype=np.float32)
+        self.decoder_bias_ = np.asarray(own.get("decoder_bias", flat[0]), dtype=np.float32)
+        self.noise_variance_ = float(own.get("noise_variance", 1.0))
 
     def _check_options(self) -> None:
-        check_choice(self.decoder, DECODERS, name="decoder")
+        check_trainable(self.decoder, list(DECODERS))
         check_choice(self.gradient, GRADIENTS, name="gradient")
         check_choice(self.coding, CODINGS, name="coding")
         check_count(self.n_hidden, name="n_hidden")
@@ -222,28 +233,35 @@ class GeneralSGH(BinaryHasher):
         check_number(self.learning_rate, name="learning_rate", above=0)
         kl_line(self.kl_weight)
 
-    def _refuse_outside(self, vectors: Vectors) -> None:
-        if self.decoder == "bernoulli" and (vectors.min() < 0 or vectors.max() > 1):
-            raise InvalidInput(
-                f"the Bernoulli decoder takes vectors of numbers between 0 and 1, these reach from "
-                f"{vectors.min():g} to {vectors.max():g}: rescale them, or use another decoder"
-            )
-
     def _decoder(self) -> MeanDecoder:
         """Return the fitted decoder in double precision, in units of the input vectors."""
-        weights, bias = self.decoder_weights_.astype(float), self.decoder_bias_.astype(float)
-        if self.decoder == "bernoulli":
-            return BernoulliDecoder(weights, bias)
-        if self.decoder == "gaussian":
-            return GaussianDecoder(weights, bias, self.noise_variance_)
-        first, offset = self.hidden_weights_.astype(float), self.hidden_bias_.astype(float)
-        return TwoLayerDecoder(first, offset, weights, bias, self.noise_variance_)
+        own: Mapping[str, Any] = getattr(self, "decoder_parameters_", None) or {
+            name: getattr(self, f"{name}_") for name in STORED
+        }
+        wide = {name: np.asarray(value, dtype=np.float64) for name, value in own.items()}
+        return self._trainable().at(wide)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write the fitted model to `folder`; its decoder must be a named one."""
+        check_is_fitted(self)
+        if not isinstance(self.decoder, str):
+            raise InvalidInput(
+                f"a file holds numbers and no code, and the decoder is an object of class "
+                f"{type(self.decoder).__name__}: give it a name in "
+                "sghash.models.sgh.variants.decoders.DECODERS, and fit with decoder=name"
+            )
+        if getattr(self, "decoder_parameters_", None):
+            raise InvalidInput(
+                f"the file of a GeneralSGH holds {', '.join(STORED)}, the decoder "
+                f"{self.decoder!r} learned {', '.join(self.decoder_parameters_)}: call them so"
+            )
+        super().save(folder, overwrite=overwrite)
 
     def _logits(self, vectors: Vectors) -> Floats:
         return vectors @ self.encoder_weights_ + self.encoder_bias_
 
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
-        self._refuse_outside(vectors)
+        self._trainable().refuse(vectors)
         return self._logits(vectors) > 0
 
     def _decode(self, bits: NDArray[np.bool_]) -> Vectors:
@@ -255,7 +273,7 @@ class GeneralSGH(BinaryHasher):
         return sigmoid(self._logits(self._rows(X)))
 
     def description_length(
-        self, X: ArrayLike, *, n_draws: int = RESIDUAL_DRAWS, random_state: Any = 0
+        self, X: ArrayLike, *, n_draws: int = RESIDUAL_DRAWS, random_state: Seed = 0
     ) -> DescriptionLength:
         """Bits per vector for each row of `X`: total, and its parts for code and residual.
 
@@ -263,7 +281,7 @@ class GeneralSGH(BinaryHasher):
         vector, since only a quadratic likelihood has a closed form.
         """
         vectors = self._rows(X)
-        return self._lengths(vectors, n_draws, np.random.default_rng(random_state))
+        return self._lengths(vectors, n_draws, generator_of(random_state))
 
     def _lengths(
         self, vectors: Vectors, n_draws: int, rng: np.random.Generator
@@ -282,5 +300,5 @@ class GeneralSGH(BinaryHasher):
         check_is_fitted(self)
         with translate_sklearn_errors(), np.errstate(over="ignore"):
             vectors: Vectors = validate_data(self, X, reset=False, dtype=np.float32, order="C")
-        self._refuse_outside(vectors)
+        self._trainable().refuse(vectors)
         return vectors

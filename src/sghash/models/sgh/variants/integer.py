@@ -24,6 +24,7 @@ from sghash.models.sgh.paper.encoder import sigmoid
 from sghash.models.sgh.paper.generative import Floats
 from sghash.models.sgh.paper.gradients import general_differences
 from sghash.models.sgh.training.optimizer import Adam
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import check_choice, check_n_bits
 
 GRADIENTS = ("distributional", "approximate", "straight-through")
@@ -102,7 +103,7 @@ def minimize_binary(
     n_starts: int = 16,
     learning_rate: float = 0.3,
     entropy_weight: float = 0.1,
-    random_state: int | np.random.Generator | None = None,
+    random_state: Seed = None,
 ) -> BinaryMinimum:
     """Find bits (n_bits,) with a small f; f sees many vectors at once.
 
@@ -132,7 +133,7 @@ def minimize_binary(
     """
     _check_options(f, gradient, slope, n_steps, n_starts, learning_rate, entropy_weight)
     n_bits = check_n_bits(n_bits)
-    rng = np.random.default_rng(random_state)
+    rng = generator_of(random_state)
     counted = _Counted(f, slope, np.zeros(n_bits, dtype=bool))
     spread = float(counted.values(rng.random((SCALE_DRAWS, n_bits)) < 0.5).std()) or 1.0
     # Symmetric problems have no slope where all bits are fair: start beside it.

@@ -5,7 +5,7 @@ Dai, Guo, Kumar, He, Song, "Stochastic Generative Hashing", ICML 2017, supplemen
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,12 +27,17 @@ from sghash.models.sgh.training.start import NOISE_FLOOR, START_ROWS, make_start
 from sghash.models.sgh.variants.scale_step import Rows, scale_gradient, scale_moments, with_constant
 from sghash.models.shared.blockwise import single_threaded_blas
 from sghash.models.shared.least_squares import LeastSquares
+from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_choice, check_count, check_number
 
 ORIGINS = ("zero", "mean")
 REFIT_ROWS = 65_536
 #: First variance of the logarithm of a scale, as a share of its prior's.
 FIRST_VARIANCE = 0.1
+#: A step of Adam changes every weight by about the learning rate, and so the logarithm of a scale
+#: by up to d times as much. It shall change by no more than this many learning rates, in
+#: deviations of its prior: beyond, its exponential would throw wide data out of reach.
+SCALE_STEP = 20.0
 #: Shortest length that the noise shrinks to, in mean lengths.
 SHORTEST = 1e-2
 
@@ -70,7 +75,7 @@ class ScaleInvariantSGH(BinaryHasher):
         Vectors per step, and steps; None is 500 and 20 more per bit, at most 3000.
     callback : callable or None
         Receives a `Progress` with the mean `objective` in nats, twenty times.
-    random_state : int, RandomState, Generator or None
+    random_state : int, Generator or None
         Seed.
 
     Attributes
@@ -109,8 +114,8 @@ class ScaleInvariantSGH(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         origin: str = "zero",
         gradient: str = "approximate",
         scale_spread: float = 0.05,
@@ -119,7 +124,7 @@ class ScaleInvariantSGH(BinaryHasher):
         batch_size: int = 500,
         n_steps: int | None = None,
         callback: Callback | None = None,
-        random_state: Any = None,
+        random_state: Seed = None,
     ) -> None:
         self.n_bits, self.origin, self.gradient = n_bits, origin, gradient
         self.scale_spread, self.kl_weight, self.learning_rate = (
@@ -132,7 +137,7 @@ class ScaleInvariantSGH(BinaryHasher):
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         self._check_options()
-        rng = _generator(self.random_state)
+        rng = generator_of(self.random_state)
         self.origin_ = np.zeros(vectors.shape[1], dtype=np.float32)
         if self.origin == "mean":
             self.origin_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
@@ -165,9 +170,9 @@ class ScaleInvariantSGH(BinaryHasher):
         middle = scaling.shift + unit * start.decoder_bias
         return Parameters(
             {
+                "scale_weights": np.zeros((width, n_scales)),
                 "encoder_weights": start.encoder_weights,
                 "encoder_bias": start.encoder_bias,
-                "scale_weights": np.zeros((width, n_scales)),
                 "scale_bias": np.full(n_scales, -variance / 2),
                 "log_scale_variance": np.full(n_scales, np.log(variance)),
                 "decoder_weights": np.vstack([middle, unit * start.decoder_weights]),
@@ -184,7 +189,12 @@ class ScaleInvariantSGH(BinaryHasher):
         first, last = (float(weight) for weight in self.kl_weight)
         half = -(-n_steps // 2)
         schedule = Schedule(n_steps, "step", self.learning_rate, 0.5, half, (first, last))
-        optimizer, gradient = Adam(parameters.flat.size), parameters.zeros()
+        # The scales' weights are the first of the parameters.
+        first_other = parameters["scale_weights"].size
+        small, large = slice(first_other), slice(first_other, None)
+        slow, optimizer = Adam(first_other), Adam(parameters.flat.size - first_other)
+        slower = min(1.0, SCALE_STEP * self.scale_spread / vectors.shape[1])
+        gradient = parameters.zeros()
         self.history_: dict[str, list[float]] = {"step": [], "objective": []}
         every, m = max(1, n_steps // 20), min(self.batch_size, len(vectors))
         for step in range(n_steps):
@@ -194,7 +204,9 @@ class ScaleInvariantSGH(BinaryHasher):
                     parameters, rows, estimator=self.gradient, kl_weight=schedule.weight(step),
                     spread=self.scale_spread, rng=rng, out=gradient,
                 )  # fmt: skip
-                optimizer.update(parameters.flat, gradient.flat, schedule.rate(step))
+                rate = schedule.rate(step)
+                slow.update(parameters.flat[small], gradient.flat[small], rate * slower)
+                optimizer.update(parameters.flat[large], gradient.flat[large], rate)
             # Data that codes describe without any error would drive the noise to zero.
             np.maximum(parameters["log_noise"], np.log(NOISE_FLOOR), out=parameters["log_noise"])
             if (step + 1) % every == 0 or step + 1 == n_steps:
@@ -306,9 +318,3 @@ def _lengths(vectors: Vectors, origin: Vectors) -> NDArray[np.float64]:
 
 def _some(n: int, n_rows: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return np.sort(rng.choice(n, size=n_rows, replace=False)) if n > n_rows else np.arange(n)
-
-
-def _generator(random_state: Any) -> np.random.Generator:
-    if isinstance(random_state, np.random.RandomState):
-        return np.random.default_rng(random_state.randint(1 << 31))
-    return np.random.default_rng(random_state)
