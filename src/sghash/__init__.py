@@ -99,6 +99,7 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
     )
     from sghash.models.sgh import (
         SGH as SGH,
+        Recipe as Recipe,
     )
     from sghash.models.sgh.deep import (
         DeepSGH as DeepSGH,
@@ -152,6 +153,7 @@ _HOMES = {
     "READERS": "sghash.data",
     "REFERENCE_MODELS": "sghash.models",
     "RangeNeighbors": "sghash.neighbors",
+    "Recipe": "sghash.models.sgh",
     "SGH": "sghash.models.sgh",
     "ScaleInvariantSGH": "sghash.models.sgh.variants.scale_invariant",
     "SghashError": "sghash.errors",

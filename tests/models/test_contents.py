@@ -29,6 +29,7 @@ def test_every_learned_attribute_is_described(name):
 
 CONSTANT = np.full((30, 6), 2.5, dtype=np.float32)
 VARIED = np.random.default_rng(1).random((70, 6), dtype=np.float32)
+PLAIN = sghash.Recipe(noise=1, init="random", refit=False, standardize=False)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ VARIED = np.random.default_rng(1).random((70, 6), dtype=np.float32)
     "model",
     [
         sghash.SGH(n_bits=9, n_steps=3, metric="cosine", coding="binary"),
-        sghash.SGH(n_bits=9, n_steps=3, noise=1, init="random", refit=False, standardize=False),
+        sghash.SGH(9, n_steps=3, goal="reconstruction", recipe=PLAIN),
         sghash.GeneralSGH(n_bits=9, n_steps=2, decoder="bernoulli"),
         sghash.GeneralSGH(n_bits=9, n_steps=2, decoder="gaussian"),
         sghash.GeneralSGH(n_bits=9, n_steps=2, n_hidden=3),

@@ -71,8 +71,12 @@ def build_model(run: Run, metric: str) -> BinaryHasher:
         make = None if preset.startswith("_") else getattr(cls, preset, None)
         if make is None:
             raise InvalidInput(f"the model {name} has no preset {preset!r}: leave it out")
+    # Options of options, as in recipe__schedule; a preset itself says which of them it leaves free.
+    nested = {} if preset else {name: v for name, v in options.items() if "__" in name}
     try:
-        model: BinaryHasher = make(**options)
+        model: BinaryHasher = make(**{k: v for k, v in options.items() if k not in nested})
+        if nested:
+            model.set_params(**nested)
     except TypeError as error:
         raise InvalidInput(
             f"{run.model} does not take these options ({error}): it has {', '.join(sorted(known))}"

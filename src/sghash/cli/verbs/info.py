@@ -130,7 +130,7 @@ def _model(path: Path) -> dict[str, Any]:
         "n_bits": getattr(model, "n_bits", None),
         "dimensions": int(model.n_features_in_),
         "fingerprint": model.fingerprint_,
-        "options": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "options": _options(model),
     }
 
 
@@ -145,12 +145,15 @@ def _model_class(name: str) -> dict[str, Any]:
         "kind": "class of models",
         "about": (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " "),
         "presets": [f"{name}.{preset}" for preset in presets],
-        "options": {
-            key: _plain(value)
-            for key, value in cls().get_params(deep=False).items()
-            if key not in _GIVEN
-        },
+        "options": {key: value for key, value in _options(cls()).items() if key not in _GIVEN},
     }
+
+
+def _options(model: Any) -> dict[str, Any]:
+    """Options as they can be set, those of a recipe by names of their own."""
+    options = model.get_params()
+    inner = {name.partition("__")[0] for name in options if "__" in name}
+    return {name: _plain(value) for name, value in options.items() if name not in inner}
 
 
 def _data_set(name: str) -> dict[str, Any]:

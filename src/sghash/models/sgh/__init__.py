@@ -19,5 +19,6 @@ from sghash.models.sgh.asymmetric import QueryTables
 from sghash.models.sgh.estimator import SGH
 from sghash.models.sgh.paper.gradients import encoder_gradient
 from sghash.models.sgh.paper.objective import DescriptionLength, objective
+from sghash.models.sgh.recipe import Recipe
 
-__all__ = ["SGH", "DescriptionLength", "QueryTables", "encoder_gradient", "objective"]
+__all__ = ["SGH", "DescriptionLength", "QueryTables", "Recipe", "encoder_gradient", "objective"]

@@ -14,8 +14,8 @@ from sghash.models.base import BinaryHasher, Callback
 from sghash.models.sgh.deep.layers import Layers, chain, forward, linear
 from sghash.models.sgh.deep.pairs import neighborhoods
 from sghash.models.sgh.losses.supervision import check_labels, check_pairs
+from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.paper.gradients import ESTIMATORS
-from sghash.models.sgh.recipe import kl_line
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.sgh.training.start import START_ROWS, make_start
 from sghash.models.shared.axes import principal_axes
