@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import sghash
 from sghash.errors import BadFile
@@ -61,7 +62,7 @@ PLAIN = sghash.Recipe(noise=1, init="random", refit=False, standardize=False)
 def test_whatever_is_fitted_can_be_loaded(tmp_path, model, vectors):
     if isinstance(model, sghash.GeneralSGH) and model.decoder == "bernoulli":
         vectors = vectors / 3
-    fitted = sghash.models.model_class(type(model).__name__)(**model.get_params()).fit(vectors)
+    fitted = clone(model).fit(vectors)
     fitted.save(tmp_path / "model")
     np.testing.assert_array_equal(
         load_model(tmp_path / "model").encode(vectors), fitted.encode(vectors)

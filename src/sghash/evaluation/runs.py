@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sghash.bits import unpack_bits
-from sghash.errors import InvalidInput
+from sghash.errors import InvalidInput, SghashError
 from sghash.evaluation import metrics
 from sghash.evaluation.bench import Bench
 from sghash.evaluation.provenance import provenance
@@ -77,7 +77,9 @@ def build_model(run: Run, metric: str) -> BinaryHasher:
         model: BinaryHasher = make(**{k: v for k, v in options.items() if k not in nested})
         if nested:
             model.set_params(**nested)
-    except TypeError as error:
+    except SghashError:
+        raise
+    except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"{run.model} does not take these options ({error}): it has {', '.join(sorted(known))}"
         ) from error

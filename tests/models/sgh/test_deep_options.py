@@ -19,7 +19,7 @@ def test_the_length_may_come_first() -> None:
 
 
 def test_a_weight_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="^pair_weight=3.0 would have no effect, since .+: .+"):
+    with pytest.raises(InvalidInput, match=r"^pair_weight=3.0 would have no effect, since .+: .+"):
         DeepSGH(8, neighbors=0, pair_weight=3.0).fit(X)
 
 
