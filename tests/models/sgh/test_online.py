@@ -72,3 +72,23 @@ def test_single_vectors_do_no_harm(coding: str, clusters: np.ndarray) -> None:
     for i in range(5):
         fresh.partial_fit(clusters[i : i + 1])
     assert np.isfinite(fresh.decode(fresh.encode(clusters))).all()
+
+
+def test_a_decoder_that_is_not_refitted_any_more_follows_the_steps(clusters: np.ndarray) -> None:
+    model = quick().fit(clusters)
+    before = model.fingerprint_
+    model.set_params(recipe__refit=False).partial_fit(clusters)
+    assert model.fingerprint_ != before
+    np.testing.assert_array_equal(
+        model.prior_logits_, model._session.trainer.parameters["prior_logits"]
+    )
+
+
+def test_a_loaded_model_keeps_its_recipe_online(clusters: np.ndarray, tmp_path: Path) -> None:
+    recipe = Recipe(decoder_scale="variance", refit=False)
+    model = quick(goal="reconstruction", recipe=recipe).fit(clusters)
+    assert "decoder_scale" in model._session.trainer.parameters
+    model.save(tmp_path / "model")
+    loaded = SGH.load(tmp_path / "model").partial_fit(clusters)
+    assert "decoder_scale" in loaded._session.trainer.parameters
+    assert loaded.reconstruction_error(clusters) < 1.1 * model.reconstruction_error(clusters)

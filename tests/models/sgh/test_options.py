@@ -140,7 +140,7 @@ def test_pairs_and_labels_use_their_weight(clusters: np.ndarray) -> None:
 
 
 def test_max_rows_bounds_what_is_looked_at(clusters: np.ndarray) -> None:
-    """Rows beyond the sample change nothing but by chance: the sample is drawn of all."""
+    """Of wide vectors, never more than 256 MiB, unless all are asked for."""
     settings = [settings_of(quick(max_rows=n)) for n in (None, 700, 10**9)]
     assert [ranked_rows(s, 5000, 20) for s in settings] == [5000, 700, (1 << 28) // 80]
     assert quick().max_rows == 100_000
