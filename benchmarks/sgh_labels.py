@@ -59,9 +59,12 @@ def measure(task: Task, n_bits: int, seed: int) -> dict[str, float]:
     for name, options in {
         "SGH": {},
         "SGH(supervised)": {"supervised": True},
-        "SGH(supervised, bernoulli)": {"supervised": True, "pair_loss": "bernoulli"},
+        "SGH(supervised, bernoulli)": {
+            "supervised": True,
+            "recipe__pair_loss": "bernoulli",
+        },
     }.items():
-        model = SGH(n_bits=n_bits, random_state=seed, **options).fit(task.base, y)
+        model = SGH(n_bits, random_state=seed).set_params(**options).fit(task.base, y)
         codes, query_codes = model.encode(task.base), model.encode(task.queries)
         found[name] = task.score(codes, query_codes, n_bits)
         if name == "SGH":

@@ -16,8 +16,9 @@ from collections.abc import Callable
 import numpy as np
 
 from sghash import SGH
-from sghash.models.sgh.training import fitting
+from sghash.models.sgh.options import settings_of
 from sghash.models.sgh.training.batches import make_batches
+from sghash.models.sgh.training.beginning import begin
 from sghash.models.shared.blockwise import single_threaded_blas
 
 TARGET = 2.5
@@ -37,8 +38,8 @@ def step_of(vectors: np.ndarray, n_bits: int, gradient: str) -> Callable[[], obj
     model = SGH(n_bits=n_bits, gradient=gradient, n_steps=10**6, random_state=0)
     rng = np.random.default_rng(0)
     batches, _ = make_batches(vectors, batch_size=BATCH, sampling="passes", held_out=0, rng=rng)
-    trainer = fitting.begin(model, batches.take(2000, rng), 10**6, rng)
-    return lambda: trainer._advance(batches)
+    trainer = begin(settings_of(model), batches.take(2000, rng), 10**6, rng)
+    return lambda: trainer.advance(batches)
 
 
 def products_of(width: int, n_bits: int) -> Callable[[], object]:

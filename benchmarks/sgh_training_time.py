@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from sghash import SGH
-from sghash.models.sgh.recipe import budget_of, is_ranked
+from sghash.models.sgh.options import settings_of
 
 TARGET = 0.25
 LADDER = (250, 500, 1000, 1500, 2000)
@@ -66,7 +66,8 @@ def main() -> None:
         full = SGH(n_bits=n_bits, goal=options.goal, random_state=0)
         runs: dict[str, list[tuple[float, float]]] = {}
         errors: dict[str, float] = {}
-        default = budget_of(full, ranked=is_ranked(full))
+        asked = settings_of(full)
+        default = asked.budget(ranked=asked.asks_for_ranking)
         budgets = {**{f"{n} steps": n for n in LADDER if n < default}, "default": default}
         for _ in range(options.repeats):
             wall, cpu, _ = timed(lambda n_bits=n_bits: numpy_itq(vectors, n_bits))

@@ -72,6 +72,7 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
     )
     from sghash.models.sgh import (
         SGH as SGH,
+        Recipe as Recipe,
     )
     from sghash.neighbors import (
         Neighbors as Neighbors,
@@ -95,6 +96,7 @@ _HOMES = {
     "Neighbors": "sghash.neighbors",
     "ProductQuantizer": "sghash.models.quantizers.product",
     "RangeNeighbors": "sghash.neighbors",
+    "Recipe": "sghash.models.sgh",
     "SGH": "sghash.models.sgh",
     "SghashError": "sghash.errors",
     "StorageError": "sghash.errors",

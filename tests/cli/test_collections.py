@@ -273,6 +273,8 @@ def test_info_describes_collections_vectors_names_and_parts(run, folder):
     assert facts("model")["options"]["n_iterations"] == 3
     assert facts("ITQ")["options"]["n_iterations"] == 50
     assert "SGH.paper" in facts("SGH")["presets"]
+    options = facts("SGH")["options"]
+    assert options["recipe__init"] == "itq" and "recipe" not in options
     assert facts("digits")["digits.base"] == "1600 vectors of 64 numbers"
     assert facts("digits.queries")["n"] == 197
     assert facts("mnist")["here"] in (True, False)

@@ -126,6 +126,14 @@ def test_fit_encode_decode(run, folder):
     np.testing.assert_array_equal(restored, model.decode(codes))
 
 
+def test_options_of_a_recipe_are_given_by_name(run, folder):
+    line = ("fit", "vectors.npy", "cosine", "--bits", 8, "-o", "n_steps=5")
+    assert run(*line, "-o", "recipe__schedule=cosine", cwd=folder).returncode == 0
+    assert sghash.load_model(folder / "cosine").recipe == sghash.Recipe(schedule="cosine")
+    out = run(*line, "-o", "recipe__decay=0.5", "--overwrite", cwd=folder)
+    assert out.returncode == 1 and "decay=0.5 would have no effect" in out.stderr
+
+
 def test_sweeps_sharpen_the_codes_of_sgh(run, folder):
     run("fit", "vectors.npy", "model", "--bits", 16, "--model", "SGH(n_steps=50)", cwd=folder)
     run("encode", "model", "vectors.npy", "plain.npy", cwd=folder)

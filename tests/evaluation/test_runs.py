@@ -166,6 +166,21 @@ def test_models_are_built_as_asked() -> None:
         build_model(Run("LSH", 0, 0), "l2")
 
 
+def test_options_of_a_recipe_are_options() -> None:
+    name, options = parse_model("SGH(recipe__init='pca', neighbors=10)")
+    model = build_model(Run(name, 8, 0, options), "l2")
+    assert model.recipe.init == "pca" and model.neighbors == 10 and model.n_bits == 8
+    assert build_model(Run("SGH.paper", 8, 0, {"recipe__n_passes": 2}), "l2").n_steps is None
+    for name, options, word in (
+        ("SGH", {"recipe__nope": 1}, "a recipe has no nope"),
+        ("SGH.paper", {"recipe__init": "pca"}, "a preset fixes recipe__init"),
+        ("LSH", {"recipe__init": "pca"}, "does not take these options"),
+        ("SGH", {"schedule": "cosine"}, "does not take these options"),
+    ):
+        with pytest.raises(InvalidInput, match=word):
+            build_model(Run(name, 8, 0, options), "l2")
+
+
 def test_models_that_know_metrics_are_told() -> None:
     assert build_model(Run("SGH", 8, 0), "cosine").metric == "cosine"
     paper = build_model(Run("SGH.paper", 8, 1), "ip")
@@ -179,6 +194,7 @@ def test_models_that_know_metrics_are_told() -> None:
         ("SGH.paper", ModelSpec("SGH.paper", {})),
         ("LSH( center = False )", ModelSpec("LSH", {"center": False})),
         ("SGH.paper(n_steps=10)", ModelSpec("SGH.paper", {"n_steps": 10})),
+        ("SGH(recipe__init='pca')", ModelSpec("SGH", {"recipe__init": "pca"})),
         ("SGH(kl_weight=(1.0, 0.0))", ModelSpec("SGH", {"kl_weight": [1.0, 0.0]})),
     ],
 )

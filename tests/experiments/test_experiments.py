@@ -13,6 +13,7 @@ import sghash
 from sghash.data.builtin import digits
 from sghash.data.catalog import CATALOG
 from sghash.errors import InvalidInput, MissingData, MissingExtra
+from sghash.evaluation.rows import read_rows
 from sghash.evaluation.summary import Estimate
 from sghash.experiments import EXPERIMENTS, comparisons, experiment, hashing, reproduction, sets
 from sghash.experiments.claims.convergence import Trajectory, looks
@@ -62,6 +63,21 @@ def test_a_changed_default_is_measured_again():
     here = hashing.options_of("ITQ", 8, "l2")
     there = hashing.options_of("ITQ(n_iterations=7)", 8, "l2")
     assert here != there and here.keys() == there.keys() and "callback" not in here
+
+
+def test_rows_measured_before_there_were_recipes_are_found():
+    """A row is found by the text of its options; what it stands for has not changed since."""
+    rows = read_rows(Path(__file__).parents[2] / "docs" / "results" / "rows" / "hashing.jsonl")
+    asked = {}
+    for row in rows:
+        settings = row["settings"]
+        if settings["model"] in hashing.OURS:
+            asked[settings["model"], settings["n_bits"]] = settings["options"]
+    assert {model for model, _ in asked} == set(hashing.OURS)
+    for (model, n_bits), options in asked.items():
+        assert hashing.options_of(model, n_bits, options["metric"].strip("'")) == options
+    changed = hashing.options_of("SGH(max_rows=7, recipe__init='pca')", 8, "l2")
+    assert changed["max_rows"] == "7" and changed["init"] == "'pca'"
 
 
 def test_unknown_options_leave_a_model_out():

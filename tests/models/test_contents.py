@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import sghash
 from sghash.errors import BadFile
@@ -29,6 +30,7 @@ def test_every_learned_attribute_is_described(name):
 
 CONSTANT = np.full((30, 6), 2.5, dtype=np.float32)
 VARIED = np.random.default_rng(1).random((70, 6), dtype=np.float32)
+PLAIN = sghash.Recipe(noise=1, init="random", refit=False, standardize=False)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ VARIED = np.random.default_rng(1).random((70, 6), dtype=np.float32)
     "model",
     [
         sghash.SGH(n_bits=9, n_steps=3, metric="cosine", coding="binary"),
-        sghash.SGH(n_bits=9, n_steps=3, noise=1, init="random", refit=False, standardize=False),
+        sghash.SGH(9, n_steps=3, goal="reconstruction", recipe=PLAIN),
         sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="bernoulli"),
         sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="gaussian"),
         sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="multinomial"),
@@ -61,7 +63,7 @@ VARIED = np.random.default_rng(1).random((70, 6), dtype=np.float32)
 def test_whatever_is_fitted_can_be_loaded(tmp_path, model, vectors):
     if getattr(model, "decoder", None) in ("bernoulli", "multinomial"):
         vectors = vectors / 3
-    fitted = sghash.models.model_class(type(model).__name__)(**model.get_params()).fit(vectors)
+    fitted = clone(model).fit(vectors)
     fitted.save(tmp_path / "model")
     np.testing.assert_array_equal(
         load_model(tmp_path / "model").encode(vectors), fitted.encode(vectors)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sghash.errors import InvalidInput
+from sghash.errors import InvalidInput, SghashError
 from sghash.models import model_class
 from sghash.models.base import VectorModel
 from sghash.optional import require
@@ -77,9 +77,15 @@ def build_model(run: Run, metric: str) -> VectorModel:
         make = None if preset.startswith("_") else getattr(cls, preset, None)
         if make is None:
             raise InvalidInput(f"the model {name} has no preset {preset!r}: leave it out")
+    # Options of options, as in recipe__schedule; a preset itself says which of them it leaves free.
+    nested = {} if preset else {name: v for name, v in options.items() if "__" in name}
     try:
-        model: VectorModel = make(**options)
-    except TypeError as error:
+        model: VectorModel = make(**{k: v for k, v in options.items() if k not in nested})
+        if nested:
+            model.set_params(**nested)
+    except SghashError:
+        raise
+    except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"{run.model} does not take these options ({error}): it has {', '.join(sorted(known))}"
         ) from error

@@ -17,6 +17,8 @@ from sghash.experiments.sets import MNIST, SIFT, BenchSet, load, truth
 from sghash.kernels import hamming_neighbors
 from sghash.models import model_class
 from sghash.models.base import Progress, VectorModel
+from sghash.models.sgh.options import GOAL, MAX_ROWS
+from sghash.models.sgh.recipe import CHOSEN, PREFIX
 
 STORE = "hashing"
 DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -125,8 +127,13 @@ def make_model(spec: str, n_bits: int, seed: int, metric: str) -> VectorModel:
 
 def options_of(spec: str, n_bits: int, metric: str) -> dict[str, str]:
     """All options that `spec` stands for, as text: a row does not outlive a changed default."""
-    options = make_model(spec, n_bits, 0, metric).get_params(deep=False)
-    left_out = ("callback", "n_bits", "random_state")
+    options = make_model(spec, n_bits, 0, metric).get_params()
+    left_out = {"callback", "n_bits", "random_state"}
+    if "recipe" in options:
+        # As rows have always named them, so that those of earlier versions are found.
+        options = {name.removeprefix(PREFIX): value for name, value in options.items()}
+        options |= {k: v for k, v in {**CHOSEN, "goal": GOAL}.items() if options[k] is None}
+        left_out |= {"recipe"} | ({"max_rows"} if options["max_rows"] == MAX_ROWS else set())
     return {name: repr(value) for name, value in options.items() if name not in left_out}
 
 
@@ -220,5 +227,5 @@ def warm_up(name: str, dtype: str, **ways: Any) -> None:
 
 def _is_known(text: str) -> bool:
     name, options = parse_model(text)
-    known = model_class(name.partition(".")[0])().get_params(deep=False)
+    known = model_class(name.partition(".")[0])().get_params()
     return set(options) <= set(known)

@@ -9,7 +9,7 @@ inherits from `VectorModel` and has its own `encode` and `decode`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
@@ -71,9 +71,12 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     #: Attributes that `save` writes for information: no part of the fingerprint.
     _recorded: ClassVar[tuple[str, ...]] = ()
 
-    @abstractmethod
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        """Learn from finite vectors (n, d) float32 and set the attributes named in `_learned`."""
+        """Learn from finite vectors (n, d) float32 and set the attributes named in `_learned`.
+
+        For models that have no `fit` of their own.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has neither `fit` nor `_fit`")
 
     @abstractmethod
     def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> NDArray[Any]:
@@ -153,6 +156,16 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
                 "use sghash.load_model"
             )
         return model
+
+    def _options_to_save(self) -> dict[str, Any]:
+        """Options by name, as `save` writes those that JSON can hold."""
+        options: dict[str, Any] = self.get_params(deep=False)
+        return options
+
+    @classmethod
+    def _from_saved_options(cls, options: Mapping[str, Any]) -> Self:
+        """Return an unfitted model; `TypeError` for options that no version has written."""
+        return cls(**options)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -83,7 +83,7 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": type(model).__name__,
-        "options": {k: v for k, v in model.get_params(deep=False).items() if _is_json(v)},
+        "options": {k: v for k, v in model._options_to_save().items() if _is_json(v)},
         "scalars": scalars,
         "recorded": {k: getattr(model, k) for k in model._recorded if hasattr(model, k)},
         "tensors": {name: [a.dtype.str, list(a.shape)] for name, a in tensors.items()},

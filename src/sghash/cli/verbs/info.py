@@ -142,7 +142,7 @@ def _model(path: Path) -> dict[str, Any]:
         "n_bits": model.code_bits,
         "dimensions": int(model.n_features_in_),
         "fingerprint": model.fingerprint_,
-        "options": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
+        "options": _options(model),
     }
 
 
@@ -161,11 +161,18 @@ def _model_class(name: str) -> dict[str, Any]:
         "can": _can(blank.capabilities),
         "presets": [f"{name}.{preset}" for preset in presets],
         "options": {
-            key: _plain(value)
-            for key, value in blank.get_params(deep=False).items()
+            key: value
+            for key, value in _options(blank).items()
             if key not in (*_GIVEN, blank.capabilities.length.option)
         },
     }
+
+
+def _options(model: Any) -> dict[str, Any]:
+    """Options as they can be set, those of a recipe by names of their own."""
+    options = model.get_params()
+    inner = {name.partition("__")[0] for name in options if "__" in name}
+    return {name: _plain(value) for name, value in options.items() if name not in inner}
 
 
 def _can(capabilities: Capabilities) -> list[str]:

@@ -76,7 +76,7 @@ class _Measure:
     def __call__(self) -> Values:
         base = load(self.which).base.astype(np.float32)
         model = model_class("SGH").paper(n_bits=self.n_bits, n_steps=self.stage, random_state=0)
-        model.set_params(coding=self.coding, schedule="constant").fit(base)
+        model.set_params(coding=self.coding, recipe__schedule="constant").fit(base)
         rows = base[: self.n_rows]
         exact = encoder_gradient(model, rows, estimator="exact")
         return {

@@ -79,7 +79,7 @@ class _Measure:
         if self.way == ONLINE:
             return self._online(model)
         if self.way == SAME:
-            model.set_params(n_passes=1.0)
+            model.set_params(n_steps=None, recipe__n_passes=1.0)
         return measure_model(self.context, self.which, model, neighbors=(10,))
 
     def _online(self, model: Any) -> Values:

@@ -3,10 +3,12 @@
 | place        | idea                                                                        |
 |--------------|-----------------------------------------------------------------------------|
 | `estimator`  | `SGH`                                                                       |
-| `recipe`     | what is legal, and the presets                                              |
+| `options`    | which options are legal, and which have no effect beside others             |
+| `recipe`     | `Recipe`: how it is trained, beyond the options; `PAPER`, `AUTHORS_SCRIPT`  |
+| `presets`    | options and a recipe under one name                                         |
 | `inference`  | what a fitted model can do                                                  |
 | `paper/`     | the model, its encoder, objective and gradients, equation by equation       |
-| `training/`  | Algorithm 1: from options and vectors to learned attributes                 |
+| `training/`  | Algorithm 1: from settings and vectors to what is learned                   |
 | `losses/`    | losses beside the description length: neighbours, labels, known pairs       |
 | `variants/`  | other decoders, scales, integer programs                                    |
 | `deep/`      | the same idea with layers, for PyTorch                                      |
@@ -17,5 +19,6 @@ from __future__ import annotations
 from sghash.models.sgh.estimator import SGH
 from sghash.models.sgh.paper.gradients import encoder_gradient
 from sghash.models.sgh.paper.objective import DescriptionLength, objective
+from sghash.models.sgh.recipe import Recipe
 
-__all__ = ["SGH", "DescriptionLength", "encoder_gradient", "objective"]
+__all__ = ["SGH", "DescriptionLength", "Recipe", "encoder_gradient", "objective"]

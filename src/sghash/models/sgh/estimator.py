@@ -5,7 +5,7 @@ Dai, Guo, Kumar, He, Song, "Stochastic Generative Hashing", ICML 2017.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,11 +18,15 @@ from sghash.models.base import Callback, is_source, translate_sklearn_errors
 from sghash.models.capabilities import Capabilities
 from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.losses.supervision import supervision_terms
-from sghash.models.sgh.losses.terms import Term
-from sghash.models.sgh.recipe import AUTHORS_SCRIPT, FREE_OPTIONS, PAPER, check_options
-from sghash.models.sgh.training import fitting
+from sghash.models.sgh.options import MAX_ROWS, settings_of
+from sghash.models.sgh.presets import preset_options
+from sghash.models.sgh.recipe import PREFIX, Recipe, recipe_fields, recipe_of
+from sghash.models.sgh.saved_options import from_saved, to_save
+from sghash.models.sgh.training.fitting import Past, Session, fit, fit_piece
+from sghash.models.sgh.training.learned import Learned
 from sghash.models.sgh.training.scaling import STORED
 from sghash.models.shared.blockwise import single_threaded_blas
+from sghash.models.shared.seeds import generator_of
 
 
 class SGH(GenerativeHasher):
@@ -35,78 +39,43 @@ class SGH(GenerativeHasher):
     metric : {"l2", "ip", "cosine"}
         What `query_tables` scores, and by what neighbours are near. "cosine" also brings every
         vector to unit length first (a zero vector stays zero): the model is one of directions.
-    goal : {"balanced", "hamming", "reconstruction"}
+    goal : {"balanced", "hamming", "reconstruction"} or None
         What the codes are for. "hamming" weighs a ranking loss more: the nearest other vector of
         a batch shall have the nearest code. "reconstruction" is the description length alone,
-        best for `decode` and asymmetric search. "balanced" has a little of the ranking loss.
+        best for `decode` and asymmetric search. "balanced" (None) has a little of the ranking
+        loss.
     neighbors : int
         Find so many neighbours of each vector within a sample before training, and let pairs of
         them have near codes: the best recall by Hamming distance, for a longer training. 0 is off.
-    pair_loss : {"softmax", "bernoulli"}
-        Loss of a pair; see `sghash.models.sgh.losses.ranking`.
-    pair_weight : float or None
-        Weight of the ranking loss, of labels and of known pairs; None chooses the first by the
-        goal and the number of bits, and 2560 / n_bits for the others.
+        Neighbours decide what is trained, so there is no `goal` beside them.
     supervised : bool
         Whether `fit` learns from `y`: labels, -1 for unlabelled rows. Off, `y` is ignored, so that
         the model can stand before a classifier in a pipeline.
+    coding : {"signed", "binary"}
+        Whether the decoder sees a bit as -1/+1 or as 0/1.
     gradient : {"approximate", "distributional", "exact", "straight-through"} or None
         How the encoder's gradient is estimated; see `sghash.models.sgh.paper.gradients`. None is
         "exact" beside a ranking loss, which compares the codes without a draw, and else
         "approximate".
-    coding : {"signed", "binary"}
-        Whether the decoder sees a bit as -1/+1 or as 0/1.
     kl_weight : float or (float, float)
         Weight of the divergence in the objective, or its first and its last value, with a line
         between over three quarters of the steps. The paper has 1.
-    noise : "learned" or float
-        Variance rho² of the decoder, learned or given (in squared units of the vectors).
-    init : {"itq", "pca", "random", "script"}
-        Where training starts; see `sghash.models.sgh.training.start`.
-    optimizer : {"adam", "sgd"}
-        What a gradient does to the parameters.
-    learning_rate : float
-        First learning rate, for vectors of mean variance one (see `standardize`).
-    schedule : {"step", "sqrt", "constant", "cosine"} or None
-        How the rate falls: times `decay` every `decay_every` steps, as 1 / sqrt(t), not at all, or
-        as half a cosine to zero. None is "cosine" beside a ranking loss, else "step" for Adam and
-        "sqrt" for SGD.
-    decay, decay_every : float, int or None
-        Factor and interval of "step"; None is half of the budget.
-    batch_size : int
-        Vectors per step; with `neighbors`, pairs per step beside half as many single vectors.
     n_steps : int or None
         Budget in steps; None is 500 and 25 more per bit, at most 2000 (1500 with `neighbors`, and
         for the description length alone 500 and 45 more per bit, at most 4000).
-    n_passes : float or None
-        Budget in passes over the vectors instead.
-    sampling : {"passes", "uniform"}
-        Batches from shuffled passes, or drawn uniformly with replacement (sources beyond memory
-        are always read in passes).
-    patience : int or None
-        Stop early after so many reports in which neither the reconstruction error nor the
-        description length of vectors kept apart from training got better; None never stops early.
-    validation_fraction, tol : float
-        Share of the vectors that `patience` keeps apart, and the least improvement that counts: a
-        share of the error, or bits of description length per bit of the code.
-    refit : bool
-        Fit the decoder to the final codes by least squares.
-    iterate : {"last", "theorem1", "theorem2"}
-        Which iterate is returned: the last, or a random one with the probabilities of the paper's
-        Theorem 1 (for the smoothness constant `smoothness`) or Theorem 2.
-    smoothness : float
-        L in Theorem 1.
-    terms : mapping of names to weights, or sequence of terms
-        Extra losses; see `sghash.models.sgh.losses.terms`.
-    decoder_scale : "variance" or None
-        Train the decoder as U * |scale|, one scale per column that starts at the column's
-        variance, as the authors' released script does.
-    standardize : bool
-        Train on shifted vectors scaled by one number to mean variance one, so that one learning
-        rate fits all data. The attributes are always in units of the given vectors.
-    report_every : int or None
-        Steps between reports; None is a twentieth of the budget.
-    random_state : int, Generator or None
+    batch_size : int
+        Vectors per step; with `neighbors`, pairs per step beside half as many single vectors.
+    learning_rate : float
+        First learning rate, for vectors of mean variance one (see `Recipe.standardize`).
+    max_rows : int or None
+        Rows that `fit` looks at beside a ranking loss, that is, by default: a random sample of so
+        many, or of as many as 256 MiB hold in float32 (43,690 of width 1536) if these are fewer;
+        neighbours are found among 30,000 of them. None is all rows, in memory at once. The
+        description length alone (`goal="reconstruction"`) reads all rows, batch by batch.
+    recipe : Recipe or None
+        Everything else: the start, the optimiser and its schedule, early stopping, extra terms;
+        see `Recipe`. None is `Recipe()`. Its fields can be set as `recipe__schedule` and so on.
+    random_state : int, RandomState, Generator or None
         Seed; the same seed and number of threads give the same model, bit for bit.
     callback : callable or None
         Receives a `Progress` with every report.
@@ -143,86 +112,78 @@ class SGH(GenerativeHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         metric: str = "l2",
-        goal: str = "balanced",
+        goal: str | None = None,
         neighbors: int = 0,
-        pair_loss: str = "softmax",
-        pair_weight: float | None = None,
         supervised: bool = False,
-        gradient: str | None = None,
         coding: str = "signed",
+        gradient: str | None = None,
         kl_weight: float | tuple[float, float] = (1.0, 0.0),
-        noise: str | float = "learned",
-        init: str = "itq",
-        optimizer: str = "adam",
-        learning_rate: float = 0.01,
-        schedule: str | None = None,
-        decay: float = 0.5,
-        decay_every: int | None = None,
-        batch_size: int = 500,
         n_steps: int | None = None,
-        n_passes: float | None = None,
-        sampling: str = "passes",
-        patience: int | None = None,
-        validation_fraction: float = 0.1,
-        tol: float = 1e-3,
-        refit: bool = True,
-        iterate: str = "last",
-        smoothness: float = 1.0,
-        terms: Mapping[str, float] | Sequence[Term] = (),
-        decoder_scale: str | None = None,
-        standardize: bool = True,
-        report_every: int | None = None,
-        random_state: int | np.random.Generator | None = None,
+        batch_size: int = 500,
+        learning_rate: float = 0.01,
+        max_rows: int | None = MAX_ROWS,
+        recipe: Recipe | None = None,
+        random_state: int | np.random.RandomState | np.random.Generator | None = None,
         callback: Callback | None = None,
     ) -> None:
-        self.n_bits, self.gradient, self.coding, self.metric = n_bits, gradient, coding, metric
-        self.goal, self.neighbors = goal, neighbors
-        self.pair_loss, self.pair_weight, self.supervised = pair_loss, pair_weight, supervised
-        self.kl_weight, self.noise, self.init = kl_weight, noise, init
-        self.optimizer, self.learning_rate, self.schedule = optimizer, learning_rate, schedule
-        self.decay, self.decay_every = decay, decay_every
-        self.batch_size, self.n_steps, self.n_passes = batch_size, n_steps, n_passes
-        self.sampling, self.patience, self.validation_fraction = (
-            sampling,
-            patience,
-            validation_fraction,
-        )
-        self.tol, self.refit, self.iterate, self.smoothness = tol, refit, iterate, smoothness
-        self.terms, self.decoder_scale, self.standardize = terms, decoder_scale, standardize
-        self.report_every, self.random_state, self.callback = report_every, random_state, callback
+        self.n_bits, self.metric, self.goal, self.neighbors = n_bits, metric, goal, neighbors
+        self.supervised, self.coding, self.gradient = supervised, coding, gradient
+        self.kl_weight, self.n_steps, self.batch_size = kl_weight, n_steps, batch_size
+        self.learning_rate, self.max_rows, self.recipe = learning_rate, max_rows, recipe
+        self.random_state, self.callback = random_state, callback
 
     @classmethod
-    def paper(cls, *, n_bits: int = 64, **options: Any) -> Self:
-        """Return the paper's model: Algorithm 1 and the constants it states, nothing of ours.
+    def paper(cls, n_bits: int = 64, **options: Any) -> Self:
+        """Return the paper's model: Algorithm 1 with the constants that the paper states.
 
-        0/1 coding, approximate gradient, divergence at weight 1, random start, Adam at 0.01 with
-        step decay, batches of 500 drawn uniformly. The number of steps is the released script's,
-        since the paper names none. `options` may add a seed, a callback, a metric or a budget.
+        0/1 coding, approximate gradient, divergence at weight 1, random start, Adam at 0.01,
+        batches of 500 drawn uniformly. Not in the paper, but here: vectors are shifted and scaled
+        to mean variance one for the training (`standardize`), encoder and decoder have biases, and
+        the learning rate is halved once, after half of the steps (the paper says it decays, not
+        how). The number of steps is the released script's, since the paper names none.
+
+        `options` may add `metric`, `n_steps`, `random_state`, `callback`, and of the recipe
+        `recipe__n_passes`, `recipe__report_every` and what belongs to `recipe__patience`.
         """
-        return cls._preset(PAPER, n_bits, options)
+        return cls(n_bits, **preset_options("paper", options))
 
     @classmethod
-    def authors_script(cls, *, n_bits: int = 64, **options: Any) -> Self:
+    def authors_script(cls, n_bits: int = 64, **options: Any) -> Self:
         """Return what the authors' released script does, where that differs from the paper.
 
         A constant threshold in the place of the draw (straight-through), no divergence but the
         confidence term of opposite sign, fixed unit noise, weight decay, one learned scale per
         column that starts at the variance, and a learning rate that never falls. It takes vectors
-        as they are: give MNIST between 0 and 1, as the script does.
+        as they are: give MNIST between 0 and 1, as the script does. `options` as in `paper`.
         """
-        return cls._preset(AUTHORS_SCRIPT, n_bits, options)
+        return cls(n_bits, **preset_options("authors_script", options))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All options by name; if `deep`, the fields of the recipe too, as `recipe__...`."""
+        params: dict[str, Any] = super().get_params(deep=deep)
+        if deep and self.recipe is None:
+            params |= {f"{PREFIX}{name}": value for name, value in Recipe().get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set options by name; `recipe__...` puts a changed copy in the place of the recipe."""
+        changes = recipe_fields(params)
+        if changes:
+            recipe = recipe_of(params.get("recipe", self.recipe)).set_params(**changes)
+            params = {k: v for k, v in params.items() if not k.startswith(PREFIX)}
+            params["recipe"] = recipe
+        super().set_params(**params)
+        return self
+
+    def _options_to_save(self) -> dict[str, Any]:
+        return to_save(super()._options_to_save())
 
     @classmethod
-    def _preset(cls, preset: Mapping[str, Any], n_bits: int, options: dict[str, Any]) -> Self:
-        mixed = sorted(set(options) - set(FREE_OPTIONS))
-        if mixed:
-            raise InvalidInput(
-                f"a preset fixes {', '.join(mixed)}: build SGH(...) with all options yourself"
-            )
-        return cls(n_bits=n_bits, **{**preset, **options})
+    def _from_saved_options(cls, options: Mapping[str, Any]) -> Self:
+        return cls(**from_saved(options))
 
     def fit(
         self, X: ArrayLike | VectorSource, y: ArrayLike | None = None, *, pairs: Any = None
@@ -233,42 +194,56 @@ class SGH(GenerativeHasher):
         (i, j, similar), each (m,), are rows of `X` and whether they belong together: the paper's
         pair model. See `sghash.models.sgh.losses.supervision`.
         """
-        check_options(self)
+        settings = settings_of(self, pairs=pairs is not None)
+        rng = generator_of(self.random_state)
         with self._unchanged_on_failure():
             vectors = self._training_vectors(X)
-            known = supervision_terms(self, vectors, y, pairs)
-            self._train(vectors, known)
+            supervision = supervision_terms(settings, vectors, y, pairs)
+            # The products of a step are small: threads inside them wait longer than they work.
+            with single_threaded_blas():
+                self._publish(fit(settings, vectors, rng, self._listen, supervision))
         return self
-
-    def _fit(self, vectors: Any, y: ArrayLike | None) -> None:
-        self._train(vectors, ())
-
-    def _train(self, vectors: Any, known: Sequence[Term]) -> None:
-        # The products of a step are small: threads inside them wait longer than they work.
-        with single_threaded_blas():
-            self._trainer = fitting.fit(self, vectors, known)
 
     def partial_fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Go on learning from one more piece of vectors (n, d): one pass over it.
 
         Pieces are learned from by the description length alone, whatever the goal, and whatever
-        `fit` knew of labels and pairs: neighbours are not to be found in them. The first call
+        labels and pairs `fit` had: neighbours are not to be found in them. The first call
         starts from its piece. The schedules run with the steps taken in all and stay at their end
         beyond `n_steps`, so pieces may keep coming for ever; `n_steps` at about the number of
         vectors to come over `batch_size` makes the most of a single pass. A bounded sample of all
         pieces is kept for `refit` (never saved).
         """
-        check_options(self)
+        settings = settings_of(self, online=True)
         if self.neighbors:
             raise InvalidInput("partial_fit finds no neighbours in pieces: use neighbors=0, or fit")
         if self.supervised and y is not None:
             raise InvalidInput("partial_fit learns nothing from labels: give no y, or use fit")
+        past = self._past()
+        rng = generator_of(self.random_state if past is None or past.session is None else None)
         with self._unchanged_on_failure():
-            is_first = not self.__sklearn_is_fitted__()
-            vectors = self._training_vectors(X, reset=is_first)
+            vectors = self._training_vectors(X, reset=past is None)
             with single_threaded_blas():
-                self._trainer = fitting.partial_fit(self, vectors, is_first=is_first)
+                self._publish(fit_piece(settings, vectors, past, self._listen, rng))
         return self
+
+    def _past(self) -> Past | None:
+        if not self.__sklearn_is_fitted__():
+            return None
+        names = (f"{name}_" for name in Learned._fields)
+        learned = Learned(*(getattr(self, name) for name in names))
+        return Past(getattr(self, "_session", None), learned, getattr(self, "steps_done_", 0))
+
+    def _publish(self, session: Session) -> None:
+        """Set the learned attributes, and keep the session for pieces to come."""
+        self._session, learned = session, session.learned
+        self.encoder_weights_, self.encoder_bias_ = learned.encoder_weights, learned.encoder_bias
+        self.decoder_weights_, self.decoder_bias_ = learned.decoder_weights, learned.decoder_bias
+        self.noise_variance_, self.prior_logits_ = learned.noise_variance, learned.prior_logits
+        self.history_, self.steps_done_ = session.trainer.history, session.trainer.n_done
+
+    def _listen(self, step: int, total: int, values: dict[str, float]) -> None:
+        self._report(step, total, **values)
 
     def _training_vectors(self, X: ArrayLike | VectorSource, *, reset: bool = True) -> Any:
         """Check `X` and leave it as it is stored: batches are converted one by one."""

@@ -24,6 +24,7 @@ from sghash.models.sgh.paper.posterior import sharpen
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.shared.blockwise import single_threaded_blas
 from sghash.models.shared.scorers import LinearScorer
+from sghash.models.shared.seeds import generator_of
 from sghash.validation import Codes, Vectors, available_cores, n_bytes_of
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class GenerativeHasher(BinaryHasher):
     ) -> Codes:
         """Draw a packed code for each row of `X` from q(h | x); `encode` takes the likeliest."""
         probabilities = sigmoid(encoder_logits(self, self._rows(X)))
-        return pack_bits(draw_bits(probabilities, np.random.default_rng(random_state)))
+        return pack_bits(draw_bits(probabilities, generator_of(random_state)))
 
     def sample(self, n: int = 1, random_state: int | np.random.Generator | None = None) -> Vectors:
         """Draw `n` codes from the prior and decode them to vectors (n, d) float32."""
@@ -159,7 +160,7 @@ class GenerativeHasher(BinaryHasher):
         if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or n < 1:
             raise InvalidInput(f"n must be a whole number of at least 1, got {n!r}")
         prior = np.broadcast_to(sigmoid(self.prior_logits_), (n, self.n_bits))
-        return self._decode(draw_bits(prior, np.random.default_rng(random_state)))
+        return self._decode(draw_bits(prior, generator_of(random_state)))
 
     def description_length(self, X: ArrayLike) -> DescriptionLength:
         """Bits per vector for each row of `X`: total, and its parts for code and residual.

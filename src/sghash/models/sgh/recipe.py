@@ -1,200 +1,202 @@
-"""The options of `SGH`: what is legal, said once, and what training makes of it."""
+"""The recipe of `SGH`: how it is trained, beyond what its own options say."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
-import numpy as np
-
 from sghash.errors import InvalidInput
-from sghash.models.sgh.losses.ranking import (
-    BATCH_WEIGHT_BITS,
-    BATCH_WEIGHTS,
-    PAIR_LOSSES,
-    PAIR_WEIGHT_BITS,
-)
-from sghash.models.sgh.losses.terms import TERMS, Term
-from sghash.models.sgh.paper.generative import CODINGS
-from sghash.models.sgh.paper.gradients import ESTIMATORS
+from sghash.models.sgh.losses.ranking import PAIR_LOSSES
+from sghash.models.sgh.losses.terms import Term, make_terms
 from sghash.models.sgh.training.batches import SAMPLING
-from sghash.models.sgh.training.optimizer import ITERATES, OPTIMIZERS, SCHEDULES, Schedule
+from sghash.models.sgh.training.optimizer import ITERATES, OPTIMIZERS, SCHEDULES
 from sghash.models.sgh.training.start import STARTS
-from sghash.validation import METRICS, check_choice, check_count, check_n_bits, check_number
+from sghash.validation import check_choice, check_count, check_number
 
-#: Most steps that are taken unasked.
-MAX_STEPS = 4000
-#: Steps beside a ranking loss: at most with the nearest vectors of the batch; with neighbours.
-MAX_RANKED_STEPS, NEIGHBOR_STEPS = 2000, 1500
-GOALS = tuple(BATCH_WEIGHT_BITS)
-
-#: The paper's Algorithm 1 with the constants it states; the number of steps is the script's.
-PAPER: dict[str, Any] = {
-    "goal": "reconstruction",
-    "gradient": "approximate",
-    "coding": "binary",
-    "kl_weight": 1.0,
-    "init": "random",
-    "optimizer": "adam",
-    "schedule": "step",
-    "learning_rate": 0.01,
-    "batch_size": 500,
-    "n_steps": 5000,
-    "sampling": "uniform",
-    "refit": False,
+#: How options of `SGH` name fields of its recipe.
+PREFIX = "recipe__"
+#: What a field is where None leaves it open, whatever the other options.
+CHOSEN: dict[str, Any] = {
+    "pair_loss": "softmax",
+    "decay": 0.5,
+    "sampling": "passes",
+    "validation_fraction": 0.1,
+    "tol": 1e-3,
+    "smoothness": 1.0,
 }
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Recipe:
+    """How `SGH` is trained: what few callers change, and nobody has to.
+
+    A recipe never changes. `SGH(recipe=Recipe(schedule="cosine"))` and
+    `SGH().set_params(recipe__schedule="cosine")` mean the same, and grids may vary
+    `recipe__schedule`. A field at None is chosen for you; one that is given where it could have no
+    effect is refused by `fit`.
+
+    Parameters
+    ----------
+    pair_loss : {"softmax", "bernoulli"} or None
+        Loss of a pair of neighbours, or of labels; see `sghash.models.sgh.losses.ranking`. None is
+        "softmax".
+    pair_weight : float or None
+        Weight of the ranking loss, of labels and of known pairs; None chooses the first by the
+        goal and the number of bits, and 2560 / n_bits for the others.
+    noise : "learned" or float
+        Variance rho² of the decoder, learned or given (in squared units of the vectors).
+    init : {"itq", "pca", "random", "script"}
+        Where training starts; see `sghash.models.sgh.training.start`.
+    optimizer : {"adam", "sgd"}
+        What a gradient does to the parameters.
+    schedule : {"step", "sqrt", "constant", "cosine"} or None
+        How the learning rate falls: times `decay` every `decay_every` steps, as 1 / sqrt(t), not
+        at all, or as half a cosine to zero. None is "sqrt" for SGD, "cosine" beside a ranking
+        loss, else "step".
+    decay, decay_every : float or None, int or None
+        Factor and interval of the schedule "step"; None is 0.5, and half of the budget.
+    n_passes : float or None
+        Budget in passes over the vectors, in the place of `n_steps`.
+    sampling : {"passes", "uniform"} or None
+        Batches from shuffled passes (None), or drawn uniformly with replacement. A ranking loss
+        always draws uniformly, and what is read from a file always comes in passes.
+    patience : int or None
+        Stop early after so many reports in which neither the reconstruction error nor the
+        description length of held-out vectors got better; None never stops early.
+    validation_fraction, tol : float or None
+        Share of the vectors that `patience` holds out (None is 0.1), and the least improvement
+        that counts (None is 0.001): a share of the error, or bits of description length per bit of
+        the code.
+    refit : bool
+        Fit the decoder to the final codes by least squares.
+    iterate : {"last", "theorem1", "theorem2"}
+        Which iterate is returned: the last, or a random one with the probabilities of the paper's
+        Theorem 1 (for the smoothness constant `smoothness`) or Theorem 2.
+    smoothness : float or None
+        L in Theorem 1; None is 1.
+    terms : mapping of names to weights, or sequence of terms
+        Extra losses; see `sghash.models.sgh.losses.terms`.
+    decoder_scale : "variance" or None
+        Train the decoder as U * |scale|, one scale per column that starts at the column's
+        variance, as the authors' released script does.
+    standardize : bool
+        Train on shifted vectors scaled by one number to mean variance one, so that one learning
+        rate fits all data. The attributes are always in units of the given vectors.
+    report_every : int or None
+        Steps between reports; None is a twentieth of the budget.
+    """
+
+    pair_loss: str | None = None
+    pair_weight: float | None = None
+    noise: str | float = "learned"
+    init: str = "itq"
+    optimizer: str = "adam"
+    schedule: str | None = None
+    decay: float | None = None
+    decay_every: int | None = None
+    n_passes: float | None = None
+    sampling: str | None = None
+    patience: int | None = None
+    validation_fraction: float | None = None
+    tol: float | None = None
+    refit: bool = True
+    iterate: str = "last"
+    smoothness: float | None = None
+    terms: Mapping[str, float] | Sequence[Term] = ()
+    decoder_scale: str | None = None
+    standardize: bool = True
+    report_every: int | None = None
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All fields by name, as scikit-learn asks for them."""
+        return {name: getattr(self, name) for name in FIELDS}
+
+    def set_params(self, **changes: Any) -> Recipe:
+        """Return a copy with these fields changed: a recipe may be shared."""
+        unknown = ", ".join(sorted(set(changes) - set(FIELDS)))
+        if unknown:
+            raise InvalidInput(f"a recipe has no {unknown}: it has {', '.join(FIELDS)}")
+        return replace(self, **changes)
+
+    def chosen(self, name: str) -> Any:
+        """Return a field, or what `CHOSEN` says of it where it is left open."""
+        value = getattr(self, name)
+        return CHOSEN.get(name) if value is None else value
+
+    def __repr__(self) -> str:
+        changed = [f.name for f in fields(self) if repr(getattr(self, f.name)) != repr(f.default)]
+        return f"Recipe({', '.join(f'{name}={getattr(self, name)!r}' for name in changed)})"
+
+
+FIELDS: tuple[str, ...] = tuple(field.name for field in fields(Recipe))
+
+#: What the paper's Algorithm 1 and its experiments state; `SGH.paper` adds the options.
+PAPER = Recipe(init="random", optimizer="adam", schedule="step", sampling="uniform", refit=False)
 #: What the authors' released script does; its loss is a sum over the batch, ours a mean.
-AUTHORS_SCRIPT: dict[str, Any] = {
-    "goal": "reconstruction",
-    "gradient": "straight-through",
-    "coding": "binary",
-    "kl_weight": 0.0,
-    "noise": 1.0,
-    "init": "script",
-    "optimizer": "adam",
-    "schedule": "constant",
-    "learning_rate": 0.01,
-    "batch_size": 500,
-    "n_steps": 5000,
-    "sampling": "uniform",
-    "refit": False,
-    "terms": {"confidence": 1e-3, "weight_decay": 1e-3 / 500},
-    "decoder_scale": "variance",
-    "standardize": False,
-}
-#: What a caller may choose beside a preset without changing what it stands for.
-FREE_OPTIONS = (
-    "metric",
-    "n_steps",
-    "n_passes",
-    "report_every",
-    "patience",
-    "validation_fraction",
-    "tol",
-    "random_state",
-    "callback",
+AUTHORS_SCRIPT = Recipe(
+    noise=1.0,
+    init="script",
+    optimizer="adam",
+    schedule="constant",
+    sampling="uniform",
+    refit=False,
+    terms={"confidence": 1e-3, "weight_decay": 1e-3 / 500},
+    decoder_scale="variance",
+    standardize=False,
 )
 
-_CHOICES = {
-    "coding": CODINGS,
-    "metric": METRICS,
-    "goal": GOALS,
+_CHOICES = {"init": STARTS, "optimizer": OPTIMIZERS, "iterate": ITERATES}
+_OPTIONAL_CHOICES = {
     "pair_loss": tuple(PAIR_LOSSES),
-    "init": STARTS,
-    "optimizer": OPTIMIZERS,
+    "schedule": SCHEDULES,
     "sampling": SAMPLING,
-    "iterate": ITERATES,
 }
-_COUNTS = ("batch_size",)
-_OPTIONAL_COUNTS = ("n_steps", "decay_every", "report_every", "patience")
-_POSITIVE = ("learning_rate", "decay", "smoothness")
+_OPTIONAL_COUNTS = ("decay_every", "patience", "report_every")
+_OPTIONAL_POSITIVE = ("pair_weight", "decay", "n_passes", "smoothness")
 
 
-def check_options(model: Any) -> None:
-    """Refuse, in one sentence, the first option of `model` that cannot be used."""
-    check_n_bits(model.n_bits)
-    for name, choices in _CHOICES.items():
-        check_choice(getattr(model, name), choices, name=name)
-    for name in _COUNTS:
-        check_count(getattr(model, name), name=name)
-    for name in _OPTIONAL_COUNTS:
-        check_count(getattr(model, name), name=name, or_none=True)
-    for name in _POSITIVE:
-        check_number(getattr(model, name), name=name, above=0)
-    if model.n_passes is not None:
-        check_number(model.n_passes, name="n_passes", above=0)
-    if model.pair_weight is not None:
-        check_number(model.pair_weight, name="pair_weight", above=0)
-    if model.neighbors:
-        check_count(model.neighbors, name="neighbors")
-    if model.gradient is not None:
-        check_choice(model.gradient, ESTIMATORS, name="gradient")
-    if model.schedule is not None:
-        check_choice(model.schedule, SCHEDULES, name="schedule")
-    if model.noise != "learned":
-        check_number(model.noise, name="noise", above=0)
-    if model.decoder_scale not in (None, "variance"):
-        raise InvalidInput(f"decoder_scale must be None or 'variance', got {model.decoder_scale!r}")
-    if model.decoder_scale is not None and is_ranked(model):
-        raise InvalidInput("decoder_scale is for goal='reconstruction' without neighbors")
-    for name in ("validation_fraction", "tol"):
-        check_number(getattr(model, name), name=name, least=0)
-    if model.patience is not None and not 0 < model.validation_fraction < 1:
+def recipe_of(option: Any) -> Recipe:
+    """Return the recipe that the option `recipe` stands for."""
+    if option is None:
+        return Recipe()
+    if not isinstance(option, Recipe):
         raise InvalidInput(
-            f"validation_fraction must lie between 0 and 1, got {model.validation_fraction!r}"
+            f"recipe must be None or a Recipe, as in Recipe(schedule='cosine'), got {option!r}"
         )
-    kl_weights(model.kl_weight)
-    make_terms(model.terms)
+    return option
 
 
-def kl_weights(option: Any) -> float | tuple[float, float]:
-    """Return `kl_weight` as a number or as (start, end)."""
-    values = option if isinstance(option, (tuple, list)) else (option,)
-    is_number = [isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in values]
-    if len(values) > 2 or not values or not all(is_number) or not np.isfinite(values).all():
-        raise InvalidInput(f"kl_weight must be a number or (start, end), got {option!r}")
-    if min(values) < 0:
-        raise InvalidInput(f"kl_weight must not be negative, got {option!r}")
-    return float(values[0]) if len(values) == 1 else (float(values[0]), float(values[1]))
+def recipe_fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what options named `recipe__...` say, by the names of the fields."""
+    named = {k: v for k, v in options.items() if k.startswith(PREFIX)}
+    return {name.removeprefix(PREFIX): value for name, value in named.items()}
 
 
-def kl_line(option: Any) -> tuple[float, float]:
-    """Return `kl_weight` as (first, last), for models that take nothing else."""
-    if not isinstance(option, (tuple, list)) or len(option) != 2:
-        raise InvalidInput(f"kl_weight must be (first, last), got {option!r}")
-    kl_weights(option)
-    return float(option[0]), float(option[1])
-
-
-def make_terms(option: Mapping[str, float] | Sequence[Term]) -> list[Term]:
-    """Return extra loss terms: as given, or by name and weight from `TERMS`."""
-    if not isinstance(option, Mapping):
-        if not isinstance(option, Sequence) or not all(hasattr(t, "gradient") for t in option):
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse, in one sentence, the first field that cannot be used."""
+    for name, choices in _CHOICES.items():
+        check_choice(getattr(recipe, name), choices, name=name)
+    for name, choices in _OPTIONAL_CHOICES.items():
+        if getattr(recipe, name) is not None:
+            check_choice(getattr(recipe, name), choices, name=name)
+    for name in _OPTIONAL_COUNTS:
+        check_count(getattr(recipe, name), name=name, or_none=True)
+    for name in _OPTIONAL_POSITIVE:
+        if getattr(recipe, name) is not None:
+            check_number(getattr(recipe, name), name=name, above=0)
+    if recipe.decoder_scale not in (None, "variance"):
+        raise InvalidInput(
+            f"decoder_scale must be None or 'variance', got {recipe.decoder_scale!r}"
+        )
+    if recipe.noise != "learned":
+        check_number(recipe.noise, name="noise", above=0)
+    if recipe.tol is not None:
+        check_number(recipe.tol, name="tol", least=0)
+    if recipe.validation_fraction is not None:
+        check_number(recipe.validation_fraction, name="validation_fraction", above=0)
+        if not recipe.validation_fraction < 1:
             raise InvalidInput(
-                f"terms must map names to weights, or be a sequence of terms, got {option!r}"
+                f"validation_fraction must lie between 0 and 1, got {recipe.validation_fraction!r}"
             )
-        return list(option)
-    for name, weight in option.items():
-        check_choice(name, tuple(TERMS), name="a name in terms")
-        check_number(weight, name=f"the weight of {name} in terms")
-    return [TERMS[name](weight) for name, weight in option.items()]
-
-
-def is_ranked(model: Any) -> bool:
-    """Whether a ranking loss stands beside the description length."""
-    return bool(model.neighbors) or model.goal != "reconstruction"
-
-
-def gradient_of(model: Any, *, ranked: bool) -> str:
-    """Return the estimator: the exact one beside a ranking loss, which needs no draws."""
-    return model.gradient or ("exact" if ranked else "approximate")
-
-
-def pair_weight(model: Any) -> float:
-    """Return the weight of the ranking loss."""
-    if model.pair_weight is not None:
-        return float(model.pair_weight)
-    if model.neighbors:
-        return PAIR_WEIGHT_BITS / float(model.n_bits)
-    return float(np.clip(BATCH_WEIGHT_BITS[model.goal] / model.n_bits, *BATCH_WEIGHTS))
-
-
-def budget_of(model: Any, steps_per_pass: float | None = None, *, ranked: bool = False) -> int:
-    """Return the number of steps that the options ask for; longer codes need more of them."""
-    if model.n_passes is not None and steps_per_pass is not None:
-        return max(1, round(model.n_passes * steps_per_pass))
-    if model.n_steps is not None:
-        return int(model.n_steps)
-    n_bits = int(model.n_bits)
-    if not ranked:
-        return min(MAX_STEPS, 500 + 45 * n_bits)
-    return NEIGHBOR_STEPS if model.neighbors else min(MAX_RANKED_STEPS, 500 + 25 * n_bits)
-
-
-def make_schedule(model: Any, n_steps: int, *, ranked: bool) -> Schedule:
-    """Return the learning rates and divergence weights of a training of `n_steps`."""
-    falling = "cosine" if ranked else "step"
-    kind = model.schedule or ("sqrt" if model.optimizer == "sgd" else falling)
-    every = model.decay_every or max(1, -(-n_steps // 2))
-    weight = kl_weights(model.kl_weight)
-    return Schedule(n_steps, kind, model.learning_rate, model.decay, every, weight)
+    make_terms(recipe.terms)

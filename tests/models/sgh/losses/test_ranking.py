@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sghash import ITQ, SGH
+from sghash import ITQ, SGH, Recipe
 from sghash.errors import InvalidInput
 from sghash.kernels.learning.ranking import softmax_gradient
 from sghash.models.sgh.losses.ranking import (
@@ -248,9 +248,9 @@ def test_options_that_cannot_be(blobs: np.ndarray) -> None:
         SGH(n_bits=8, neighbors=5).partial_fit(blobs)
     with pytest.raises(InvalidInput, match="goal"):
         SGH(goal="speed").fit(blobs)
-    with pytest.raises(InvalidInput, match="neighbors must be at least 1"):
+    with pytest.raises(InvalidInput, match="neighbors must be at least 0"):
         SGH(neighbors=-1).fit(blobs)
     with pytest.raises(InvalidInput, match="pair_weight"):
-        SGH(pair_weight=0).fit(blobs)
+        SGH(recipe=Recipe(pair_weight=0)).fit(blobs)
     with pytest.raises(InvalidInput, match="decoder_scale"):
-        SGH(decoder_scale="variance").fit(blobs)
+        SGH(recipe=Recipe(decoder_scale="variance")).fit(blobs)

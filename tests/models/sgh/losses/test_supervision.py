@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from sghash import SGH
+from sghash import SGH, Recipe
 from sghash.errors import InvalidInput
 from sghash.models.sgh.losses.supervision import (
     PairTerm,
@@ -148,7 +148,9 @@ def margin(model, X, labels):
 OPTIONS = {"n_bits": 12, "n_steps": 300, "random_state": 0}
 
 
-@pytest.mark.parametrize("options", [{}, {"pair_loss": "bernoulli"}, {"goal": "reconstruction"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"recipe": Recipe(pair_loss="bernoulli")}, {"goal": "reconstruction"}]
+)
 def test_labels_bring_codes_together(options):
     X, labels = task()
     partly = np.where(np.arange(len(X)) % 4 > 0, -1, labels)
@@ -197,7 +199,7 @@ def test_terms_that_share_a_parameter_add_up():
 @pytest.mark.parametrize("goal", ["reconstruction", "balanced"])
 def test_what_was_known_ends_with_the_fit(goal):
     X, labels = task()
-    options = {**OPTIONS, "n_steps": 20, "goal": goal, "standardize": False}
+    options = {**OPTIONS, "n_steps": 20, "goal": goal}
     model = SGH(supervised=True, **options).fit(X, labels)
     # Going on draws no labelled rows: it is the same whatever became of them.
     twin = copy.deepcopy(model)

@@ -77,8 +77,8 @@ def test_cosine_takes_directions(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("n", [1, 7, 16_384, 40_000, 300_000])
 def test_a_source_is_seen_once_per_pass(rng: np.random.Generator, n: int) -> None:
     source = Source(n)
-    batches, apart = make_batches(source, batch_size=500, sampling="passes", held_out=0, rng=rng)
-    assert isinstance(batches, SourceBatches) and apart is None and batches.n_rows == n
+    batches, held_out = make_batches(source, batch_size=500, sampling="passes", held_out=0, rng=rng)
+    assert isinstance(batches, SourceBatches) and held_out is None and batches.n_rows == n
     seen = np.zeros(n, dtype=int)
     for _ in range(n // batches.batch_size):
         batch = batches.draw(PLAIN, rng)
@@ -115,10 +115,12 @@ def test_rows_kept_apart_are_never_trained_on(
 ) -> None:
     n = 200_000 if beyond_memory else 100
     vectors = Source(n) if beyond_memory else np.arange(300, dtype=np.float32).reshape(100, 3)
-    training, apart = make_batches(vectors, batch_size=50, sampling="passes", held_out=0.2, rng=rng)
-    assert apart is not None and training.n_rows + apart.n_rows == n
-    assert apart.n_rows == pytest.approx(0.2 * n, rel=0.2)
-    kept = {float(row[0]) for row in apart.take(n, rng)}
+    training, held_out = make_batches(
+        vectors, batch_size=50, sampling="passes", held_out=0.2, rng=rng
+    )
+    assert held_out is not None and training.n_rows + held_out.n_rows == n
+    assert held_out.n_rows == pytest.approx(0.2 * n, rel=0.2)
+    kept = {float(row[0]) for row in held_out.take(n, rng)}
     for _ in range(2 * n // 50):
         assert kept.isdisjoint(training.draw(PLAIN, rng).vectors[:, 0].tolist())
     with pytest.raises(InvalidInput, match="patience=None"):

@@ -91,8 +91,8 @@ def test_sampled_step_equals_the_numpy_twin(
     out = parameters.zeros()
     step = GaussianStep(estimator=estimator, coding=coding)
     loss = step.gradient(parameters, batch, 0.3, rng, out)
-    assert step._room is not None
-    codes = step._room.codes.astype(np.float64)
+    assert step._workspace is not None
+    codes = step._workspace.codes.astype(np.float64)
     decoder = GaussianDecoder(
         parameters["decoder_weights"].astype(np.float64),
         parameters["decoder_bias"].astype(np.float64),
@@ -153,7 +153,7 @@ def test_a_step_in_parts_is_the_step(
     monkeypatch.setattr("sghash.models.sgh.training.step.PART_WORK", 1)
     divided = GaussianStep(estimator="distributional", coding="signed")
     divided.gradient(parameters, batch, 0.7, np.random.default_rng(1), parts)
-    assert divided._room is not None and len(divided._room.parts) == 4
+    assert divided._workspace is not None and len(divided._workspace.parts) == 4
     np.testing.assert_allclose(parts.flat, whole.flat, rtol=1e-4, atol=1e-5)
     with divided.working():
         divided.gradient(parameters, batch, 0.7, np.random.default_rng(1), threads)
@@ -197,8 +197,8 @@ def test_any_decoder_gets_the_same_gradient_by_finite_differences(
     fast, general = parameters.zeros(), parameters.zeros()
     step = GaussianStep(estimator="distributional", coding=coding)
     fast_loss = step.gradient(parameters, batch, 0.5, rng, fast)
-    assert step._room is not None
-    codes = step._room.codes.copy()
+    assert step._workspace is not None
+    codes = step._workspace.codes.copy()
     for module in ("paper.gradients", "training.step"):
         monkeypatch.setattr(f"sghash.models.sgh.{module}.codes_for", lambda *_: codes)
     loss = GeneralStep(GaussianAsAny(), estimator="distributional", coding=coding).gradient(

@@ -14,9 +14,10 @@ from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
 from sghash.models.sgh.deep.layers import Layers, chain, forward, linear
 from sghash.models.sgh.deep.pairs import neighborhoods
+from sghash.models.sgh.losses.ranking import PAIR_WEIGHT_BITS
 from sghash.models.sgh.losses.supervision import check_labels, check_pairs
+from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.paper.gradients import ESTIMATORS
-from sghash.models.sgh.recipe import kl_line
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.sgh.training.start import START_ROWS, make_start
 from sghash.models.shared.axes import principal_axes
@@ -36,8 +37,6 @@ from sghash.validation import (
 
 #: Rows among which neighbours are looked for, and rows that the linear decoder is fitted to.
 NEIGHBOR_ROWS, REFIT_ROWS = 30_000, 65_536
-#: Weight of the pair losses times the number of bits.
-PAIR_WEIGHT_BITS = 2560.0
 #: Standard deviation of the first logits: undecided bits learn faster.
 LOGIT_SPREAD = 1.0
 
@@ -120,8 +119,8 @@ class DeepSGH(BinaryHasher):
 
     def __init__(
         self,
-        *,
         n_bits: int = 64,
+        *,
         encoder: Any = None,
         decoder: Any = None,
         hidden: tuple[int, ...] = (256, 256),
@@ -163,17 +162,23 @@ class DeepSGH(BinaryHasher):
         `pairs` = (i, j, similar), each (m,): rows of `X`, and whether they belong together (the
         paper's pair model).
         """
-        check_n_bits(self.n_bits)
         self._check_options()
+        if self.pair_weight is not None and not (
+            self.neighbors or self.supervised or pairs is not None
+        ):
+            raise InvalidInput(
+                f"pair_weight={self.pair_weight!r} would have no effect, since it weighs "
+                "neighbors, labels or pairs: ask for one, or leave pair_weight out"
+            )
+        rng = generator_of(self.random_state)
         with self._unchanged_on_failure():
             vectors = self._training_vectors(X)
-            self._learn(vectors, y if self.supervised else None, pairs)
+            self._learn(vectors, y if self.supervised else None, pairs, rng)
         return self
 
-    def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        self._learn(vectors, y, None)
-
-    def _learn(self, vectors: Vectors, y: ArrayLike | None, pairs: Any) -> None:
+    def _learn(
+        self, vectors: Vectors, y: ArrayLike | None, pairs: Any, rng: np.random.Generator
+    ) -> None:
         torch: Any = require("torch", extra="torch")
         from sghash.models.sgh.deep.training import Supervision
 
@@ -183,7 +188,6 @@ class DeepSGH(BinaryHasher):
             reason = str(error).partition("\n")[0]
             raise InvalidInput(f"PyTorch has no device {self.device!r}: {reason}") from error
 
-        rng = generator_of(self.random_state)
         rows = self._ready(vectors)
         ready = self.encoder is None and self.decoder is None
         inputs = _inputs(rows, self.n_components if ready else None)
@@ -259,6 +263,7 @@ class DeepSGH(BinaryHasher):
             self.decoder_layers_, self.decoder_numbers_ = chain(known, back)
 
     def _check_options(self) -> None:
+        check_n_bits(self.n_bits)
         check_choice(self.metric, METRICS, name="metric")
         check_choice(self.gradient, ESTIMATORS, name="gradient")
         if self.gradient == "exact" and self.decoder is not None:

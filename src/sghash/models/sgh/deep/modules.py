@@ -46,7 +46,7 @@ def as_layers(module: Any) -> tuple[Layers, Vectors] | None:
     Known are `SkipEncoder`, Sequential, Linear, ReLU, Tanh, Sigmoid, BatchNorm1d, Dropout and
     Identity, without hooks; batch normalisation becomes part of the linear layer before it.
     """
-    nothing: tuple[Layers, Vectors] = ([], np.empty(0, dtype=np.float32))
+    no_layers: tuple[Layers, Vectors] = ([], np.empty(0, dtype=np.float32))
     if not _runs_as_built(module):
         return None
     if isinstance(module, SkipEncoder):
@@ -56,7 +56,7 @@ def as_layers(module: Any) -> tuple[Layers, Vectors] | None:
         numbers = np.concatenate([straight[1], bent[1]])
         return [{"kind": "sum", "parts": [straight[0], bent[0]]}], numbers
     if isinstance(module, nn.Sequential):
-        found = nothing
+        found = no_layers
         for part in module:
             layers = as_layers(part)
             if layers is None:
@@ -70,10 +70,10 @@ def as_layers(module: Any) -> tuple[Layers, Vectors] | None:
     if isinstance(module, nn.BatchNorm1d):
         return _normalisation(module)
     if isinstance(module, (nn.Dropout, nn.Identity)):
-        return nothing
+        return no_layers
     for kind, cls in (("relu", nn.ReLU), ("tanh", nn.Tanh), ("sigmoid", nn.Sigmoid)):
         if isinstance(module, cls):
-            return [{"kind": kind}], nothing[1]
+            return [{"kind": kind}], no_layers[1]
     return None
 
 

@@ -190,7 +190,7 @@ class PairBatches:
         self.vectors, self.neighbors = vectors, neighbors
         self.n_plain, self.n_pairs, self.n_rows = n_plain, n_pairs, len(vectors)
         self.batch_size = n_plain + 2 * n_pairs
-        self._room = np.empty((self.batch_size, vectors.shape[1]), dtype=np.float32)
+        self._buffer = np.empty((self.batch_size, vectors.shape[1]), dtype=np.float32)
 
     def draw(self, scaling: Units, rng: np.random.Generator) -> Batch:
         """Return the next batch; its memory is used again by the next draw."""
@@ -199,8 +199,8 @@ class PairBatches:
             anchors = rng.integers(len(self.neighbors), size=self.n_pairs)
             column = rng.integers(self.neighbors.shape[1], size=self.n_pairs)
             rows = np.concatenate([rows, anchors, self.neighbors[anchors, column]])
-        np.take(self.vectors, rows, axis=0, out=self._room)
-        return Batch(self._room, rows)
+        np.take(self.vectors, rows, axis=0, out=self._buffer)
+        return Batch(self._buffer, rows)
 
     def take(self, n_rows: int, rng: np.random.Generator) -> Vectors:
         """Return `n_rows` random rows, or all if there are fewer."""

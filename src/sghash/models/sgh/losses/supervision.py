@@ -31,12 +31,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import InvalidInput
-from sghash.models.sgh.losses.ranking import PAIR_WEIGHT_BITS
 from sghash.models.sgh.losses.terms import Term, TermGradient, TermView
 from sghash.models.sgh.paper.encoder import sigmoid, softplus
 from sghash.models.sgh.paper.generative import Floats, code_step
 from sghash.models.sgh.paper.gradients import codes_for
-from sghash.models.sgh.recipe import gradient_of, is_ranked
+from sghash.models.sgh.training.settings import Settings
 from sghash.validation import Ids, Vectors
 
 #: First scale times the square root of the number of bits, as for neighbours.
@@ -88,28 +87,30 @@ def check_labels(y: ArrayLike | None, n_rows: int) -> Ids:
     return labels.astype(np.int64)
 
 
-def supervision_terms(model: Any, vectors: Any, y: ArrayLike | None, pairs: Any) -> list[Term]:
-    """Terms for labels `y`, if `model` is supervised, and for known `pairs` of rows."""
-    if not model.supervised and pairs is None:
+def supervision_terms(
+    settings: Settings, vectors: Any, y: ArrayLike | None, pairs: Any
+) -> list[Term]:
+    """Terms for labels `y`, if the model is supervised, and for known `pairs` of rows."""
+    if not settings.supervised and pairs is None:
         return []
     if not isinstance(vectors, np.ndarray):
         raise InvalidInput("labels and pairs need the vectors in memory: give an array")
-    weight = PAIR_WEIGHT_BITS / model.n_bits if model.pair_weight is None else model.pair_weight
-    estimator = gradient_of(model, ranked=is_ranked(model))
+    weight, n_bits = settings.supervision_weight, settings.n_bits
+    estimator = settings.estimator(ranked=settings.asks_for_ranking)
 
     def pair_term(known: KnownPairs) -> PairTerm:
         return PairTerm(
-            vectors, known, n_bits=model.n_bits, weight=float(weight), estimator=estimator,
-            coding=model.coding,
+            vectors, known, n_bits=n_bits, weight=weight, estimator=estimator,
+            coding=settings.coding,
         )  # fmt: skip
 
     terms: list[Term] = []
     if pairs is not None:
         terms.append(pair_term(check_pairs(pairs, len(vectors))))
-    if model.supervised:
+    if settings.supervised:
         labels = check_labels(y, len(vectors))
-        if model.pair_loss == "softmax":
-            terms.append(LabelTerm(vectors, labels, n_bits=model.n_bits, weight=float(weight)))
+        if settings.recipe.chosen("pair_loss") == "softmax":
+            terms.append(LabelTerm(vectors, labels, n_bits=n_bits, weight=weight))
         else:
             terms.append(pair_term(pairs_of_labels(labels)))
     return terms

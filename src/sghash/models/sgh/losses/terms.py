@@ -13,12 +13,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from sghash.errors import InvalidInput
 from sghash.models.sgh.paper.encoder import sigmoid, softplus
 from sghash.models.sgh.paper.generative import Floats
 from sghash.models.sgh.training.batches import Batch
 from sghash.models.sgh.training.parameters import Parameters
 from sghash.models.sgh.training.scaling import Units
-from sghash.validation import Ids, Vectors
+from sghash.validation import Ids, Vectors, check_choice, check_number
 
 
 class TermView(NamedTuple):
@@ -160,3 +161,17 @@ class WeightDecay(_PlainTerm):
 
 #: Terms that an option can name, each with its weight.
 TERMS: dict[str, Callable[[float], Term]] = {"confidence": Confidence, "weight_decay": WeightDecay}
+
+
+def make_terms(option: Mapping[str, float] | Sequence[Term]) -> list[Term]:
+    """Return extra loss terms: as given, or by name and weight from `TERMS`."""
+    if not isinstance(option, Mapping):
+        if not isinstance(option, Sequence) or not all(hasattr(t, "gradient") for t in option):
+            raise InvalidInput(
+                f"terms must map names to weights, or be a sequence of terms, got {option!r}"
+            )
+        return list(option)
+    for name, weight in option.items():
+        check_choice(name, tuple(TERMS), name="a name in terms")
+        check_number(weight, name=f"the weight of {name} in terms")
+    return [TERMS[name](weight) for name, weight in option.items()]

@@ -1,4 +1,7 @@
-"""The encoder q(h | x): independent bits, P(h_k = 1 | x) = sigmoid(w_k . x + b_k) (equation 3)."""
+"""The encoder q(h | x): independent bits, P(h_k = 1 | x) = sigmoid(z_k), z_k = w_k . x + b_k.
+
+Equation 3, and equation 5 for draws from it. (The paper's encoder has no bias b.)
+"""
 
 from __future__ import annotations
 
@@ -31,6 +34,23 @@ def divergence(logits: Floats, prior_logits: Floats) -> Floats:
     return sigmoid(logits) * (logits - prior_logits) - softplus(logits) + softplus(prior_logits)
 
 
+def log_encoder(bits: Floats, logits: Floats) -> Floats:
+    """Log q(h | x) of every row, (n,), for `bits` 0/1 and `logits` z, both (n, n_bits).
+
+    Equation 3: the product over bits of q(h_k = 1 | x)^h_k q(h_k = 0 | x)^(1 - h_k).
+    """
+    return (bits * logits - softplus(logits)).sum(axis=-1)
+
+
+def stochastic_neuron(probabilities: Floats, xi: Floats) -> NDArray[np.bool_]:
+    """Bits h~(p, xi) that are set where p > xi (equation 5); for uniform xi, P(h~ = 1) = p.
+
+    The paper sets a bit at p = xi too, which has chance 0, but not for a p of 0 and numbers of
+    finitely many digits.
+    """
+    return xi < probabilities
+
+
 def draw_bits(probabilities: Floats, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Draw every bit: the stochastic neuron h = [p >= xi], xi uniform (the paper's section 2.4)."""
-    return rng.random(probabilities.shape) < probabilities
+    """Draw every bit by a stochastic neuron with uniform xi."""
+    return stochastic_neuron(probabilities, rng.random(probabilities.shape))

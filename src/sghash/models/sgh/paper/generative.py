@@ -1,4 +1,4 @@
-"""The generative model p(x | h) p(h): how a code becomes a vector.
+"""The generative model p(x | h) p(h): how a code becomes a vector (equations 1 and 2).
 
 The paper's decoder is Gaussian, p(x | h) = N(alpha + U h, rho² I) (its equation 1, with the
 translation alpha of the supplementary material). Any other decoder that offers the two methods of
@@ -46,7 +46,10 @@ class Decoder(Protocol):
 
 @dataclass(frozen=True)
 class GaussianDecoder:
-    """p(x | h) = N(`bias` + h @ `weights`, `noise_variance` I); weights (n_bits, d), bias (d,)."""
+    """p(x | h) = N(`bias` + h @ `weights`, `noise_variance` I) (equation 1).
+
+    `weights` (n_bits, d) are the codebook U, `bias` (d,) is alpha, `noise_variance` rho².
+    """
 
     weights: Floats
     bias: Floats
@@ -57,7 +60,7 @@ class GaussianDecoder:
         return codes @ self.weights + self.bias
 
     def log_likelihood(self, vectors: Floats, codes: Floats) -> Floats:
-        """Log p(x | h) of every row, (n,)."""
+        """Log p(x | h) of every row, (n,) (equation 1)."""
         squares = np.square(vectors - self.mean(codes)).sum(axis=1)
         return -self._nats(squares, vectors.shape[1])
 
@@ -80,3 +83,23 @@ class GaussianDecoder:
     def _nats(self, squares: Floats, width: int) -> Floats:
         constant = 0.5 * width * np.log(2 * np.pi * self.noise_variance)
         return squares / (2 * self.noise_variance) + constant
+
+
+def log_prior(bits: Floats, prior_logits: Floats) -> Floats:
+    """Log p(h) of every row of `bits` (n, n_bits), 0/1 (in equation 1).
+
+    Bits are independent, P(h_k = 1) = theta_k; `prior_logits` are beta = log(theta / (1 - theta)).
+    """
+    return (bits * prior_logits - np.logaddexp(0, prior_logits)).sum(axis=-1)
+
+
+def log_joint(
+    decoder: Decoder, vectors: Floats, bits: Floats, prior_logits: Floats, *, coding: str
+) -> Floats:
+    """Log p(x, h) of every row, (n,) (equation 2, with its constant).
+
+    For the Gaussian decoder -|x - alpha - U h|² / (2 rho²) + beta . h up to the constant. (The
+    paper prints the exponent with both signs reversed, by which errors would be likely.)
+    """
+    codes = code_values(bits, coding, vectors.dtype.type)
+    return decoder.log_likelihood(vectors, codes) + log_prior(bits, prior_logits)

@@ -1,4 +1,4 @@
-"""Four gradients for the encoder, all in one pass through the decoder.
+"""Four gradients for the encoder, all in one pass through the decoder (equations 7 to 10).
 
 With l(h) = -log p(x | h), the gradient of the objective by the logit z_k is
 
@@ -9,8 +9,8 @@ and they differ in D (r = alpha + U h - x, s = 1 for 0/1 coding and 2 for ±1):
 | estimator          | at h =     | D_k                                                     |
 |--------------------|------------|---------------------------------------------------------|
 | "approximate"      | a draw     | s u_k . r / rho²                  (equation 9, biased)  |
-| "distributional"   | a draw     | the difference itself             (lemma 2, unbiased)   |
-| "exact"            | the mean   | the difference itself             (nothing is sampled)  |
+| "distributional"   | a draw     | the difference itself             (equation 7, unbiased)|
+| "exact"            | the mean   | the difference itself             (without a draw)      |
 | "straight-through" | [p >= 1/2] | s u_k . r / rho²                  (the released script) |
 
 For the Gaussian decoder l is quadratic in h, so the difference that the paper computes by two
@@ -19,7 +19,7 @@ passes per bit is s u_k . r / rho² + s (s - 2 (h_k - low)) |u_k|² / (2 rho²),
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -33,7 +33,10 @@ from sghash.models.sgh.paper.generative import (
     code_step,
     code_values,
 )
+from sghash.models.shared.seeds import generator_of
 from sghash.validation import check_choice
+
+Seed: TypeAlias = int | np.random.RandomState | np.random.Generator | None
 
 ESTIMATORS = ("approximate", "distributional", "exact", "straight-through")
 
@@ -74,7 +77,7 @@ def encoder_gradient(
     estimator: str = "exact",
     kl_weight: float = 1.0,
     closed_form: bool = True,
-    random_state: int | np.random.Generator | None = None,
+    random_state: Seed = None,
 ) -> NDArray[np.float64]:
     """Estimate d objective / d `encoder_weights_`, (d, n_bits), at a fitted model.
 
@@ -87,13 +90,75 @@ def encoder_gradient(
     vectors = model._rows(X).astype(np.float64)
     decoder, logits = gaussian_decoder(model), encoder_logits(model, vectors)
     probabilities = sigmoid(logits)
-    rng = np.random.default_rng(random_state)
+    rng = generator_of(random_state)
     differences = gaussian_differences if closed_form else general_differences
     change = differences(
         decoder, vectors, probabilities, estimator=estimator, coding=model.coding, rng=rng
     )
     slope = change + kl_weight * (logits - np.asarray(model.prior_logits_, np.float64))
     return vectors.T @ (probabilities * (1 - probabilities) * slope) / len(vectors)
+
+
+def distributional_derivative(
+    model: FittedModel, X: ArrayLike, *, closed_form: bool = True, random_state: Seed = None
+) -> NDArray[np.float64]:
+    """Estimate D_W H~ (d, n_bits) by one draw of each row, without bias (equation 7).
+
+    `closed_form=False` computes the differences l(h_k = 1) - l(h_k = 0) by one pass per bit.
+    """
+    return encoder_gradient(
+        model, X, estimator="distributional", closed_form=closed_form, random_state=random_state
+    )
+
+
+def approximate_derivative(
+    model: FittedModel, X: ArrayLike, *, random_state: Seed = None
+) -> NDArray[np.float64]:
+    """Estimate D~_W H~ (d, n_bits) by one draw of each row (equation 9).
+
+    The slope of l at the draw stands in the place of the difference: one pass, biased.
+    """
+    return encoder_gradient(model, X, estimator="approximate", random_state=random_state)
+
+
+def unbiased_gradient(
+    model: FittedModel, X: ArrayLike, *, random_state: Seed = None
+) -> dict[str, NDArray[np.float64]]:
+    """Estimate the gradient of the objective by all parameters, without bias (equation 8).
+
+    By name: `encoder_weights`, `encoder_bias`, `decoder_weights`, `decoder_bias`, `log_noise`
+    (log rho²) and `prior_logits` (beta).
+    """
+    return _full_gradient(model, X, "distributional", random_state)
+
+
+def approximate_gradient(
+    model: FittedModel, X: ArrayLike, *, random_state: Seed = None
+) -> dict[str, NDArray[np.float64]]:
+    """Estimate the gradient by all parameters, the encoder's by equation 9 (equation 10)."""
+    return _full_gradient(model, X, "approximate", random_state)
+
+
+def _full_gradient(
+    model: FittedModel, X: ArrayLike, estimator: str, random_state: Seed
+) -> dict[str, NDArray[np.float64]]:
+    """What `sghash.models.sgh.training.step.GaussianStep` computes fast, from its definition."""
+    x = model._rows(X).astype(np.float64)
+    decoder, logits = gaussian_decoder(model), encoder_logits(model, x)
+    prior, p = np.asarray(model.prior_logits_, np.float64), sigmoid(logits)
+    codes = codes_for(p, estimator, model.coding, generator_of(random_state))
+    change = differences_at(codes, decoder, x, estimator=estimator, coding=model.coding)
+    slopes = p * (1 - p) * (change + logits - prior) / len(x)
+    residual, noise = decoder.mean(codes) - x, decoder.noise_variance
+    squares = np.square(residual).sum() / len(x)
+    return {
+        "encoder_weights": x.T @ slopes,
+        "encoder_bias": slopes.sum(axis=0),
+        "decoder_weights": codes.T @ residual / (len(x) * noise),
+        "decoder_bias": residual.sum(axis=0) / (len(x) * noise),
+        "log_noise": np.asarray(0.5 * (x.shape[1] - squares / noise)),
+        "prior_logits": sigmoid(prior) - p.mean(axis=0),
+    }
 
 
 def codes_for(
@@ -119,6 +184,13 @@ def gaussian_differences(
 ) -> Floats:
     """D (n, n_bits) in closed form."""
     codes = codes_for(probabilities, estimator, coding, rng)
+    return differences_at(codes, decoder, vectors, estimator=estimator, coding=coding)
+
+
+def differences_at(
+    codes: Floats, decoder: GaussianDecoder, vectors: Floats, *, estimator: str, coding: str
+) -> Floats:
+    """D (n, n_bits) in closed form at the h that `codes` are."""
     step = code_step(coding)
     change = -step * decoder.code_gradient(vectors, codes)
     if estimator in ("distributional", "exact"):
@@ -150,7 +222,7 @@ def general_differences(
 
 
 def finite_differences(decoder: Decoder, vectors: Floats, codes: Floats, coding: str) -> Floats:
-    """l(h_k = 1) - l(h_k = 0) for every bit (n, n_bits), the others as in `codes`.
+    """Delta of equation 7: l(h_k = 1) - l(h_k = 0) for every bit (n, n_bits), the others as given.
 
     `codes` must hold the two values only: one of the two losses is then the same for all bits, so
     n_bits + 1 passes do for the definition's 2 n_bits.

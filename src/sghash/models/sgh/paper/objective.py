@@ -1,4 +1,4 @@
-"""The objective: how many nats, or bits, a vector costs through its code (equations 4 and 5).
+"""The objective: how many nats, or bits, a vector costs through its code (equations 4 and 6).
 
 H = E_q[-log p(x | h)] + w sum_k KL(q(h_k | x) || p(h_k)),    w = 1 in the paper.
 """
@@ -12,9 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sghash.errors import InvalidInput
-from sghash.models.sgh.paper.encoder import code_moments, divergence, sigmoid, softplus
-from sghash.models.sgh.paper.generative import Floats, code_values
+from sghash.models.sgh.paper.encoder import (
+    code_moments,
+    divergence,
+    draw_bits,
+    log_encoder,
+    sigmoid,
+)
+from sghash.models.sgh.paper.generative import Floats, code_values, log_joint, log_prior
 from sghash.models.sgh.paper.gradients import FittedModel, encoder_logits, gaussian_decoder
+from sghash.models.shared.seeds import generator_of
 
 MAX_ENUMERATED_BITS = 16
 
@@ -34,7 +41,7 @@ class DescriptionLength(NamedTuple):
 
 
 def objective(model: FittedModel, X: ArrayLike, *, kl_weight: float = 1.0) -> float:
-    """Mean over the rows of `X` of the exact objective in nats, by enumeration of all codes.
+    """Mean over the rows of `X` of the exact objective in nats (equation 4), by listing all codes.
 
     For codes of at most 16 bits, whose 2^n_bits values can be listed; `model.description_length`
     gives the same for any length (in bits, at weight 1).
@@ -51,16 +58,33 @@ def objective(model: FittedModel, X: ArrayLike, *, kl_weight: float = 1.0) -> fl
     total = np.zeros(len(vectors))
     for bits in product((0.0, 1.0), repeat=n_bits):
         listed = np.array(bits)
-        log_q = (listed * logits - softplus(logits)).sum(axis=1)
-        log_prior = float((listed * prior_logits - softplus(prior_logits)).sum())
+        log_q = log_encoder(listed, logits)
         codes = np.tile(code_values(listed, model.coding, np.float64), (len(vectors), 1))
-        cost = kl_weight * (log_q - log_prior) - decoder.log_likelihood(vectors, codes)
-        total += np.exp(log_q) * cost
+        cost = kl_weight * (log_q - log_prior(listed, prior_logits))
+        total += np.exp(log_q) * (cost - decoder.log_likelihood(vectors, codes))
     return float(total.mean())
 
 
+def reparametrized_objective(
+    model: FittedModel,
+    X: ArrayLike,
+    *,
+    random_state: int | np.random.RandomState | np.random.Generator | None = None,
+) -> float:
+    """Mean over the rows of `X` of l(h~, x) = log q(h~ | x) - log p(x, h~) in nats (equation 6).
+
+    Every row has one draw h~ of the stochastic neuron. The mean over draws is `objective`.
+    """
+    vectors = model._rows(X).astype(np.float64)
+    logits = encoder_logits(model, vectors)
+    bits = draw_bits(sigmoid(logits), generator_of(random_state)).astype(np.float64)
+    prior_logits = np.asarray(model.prior_logits_, dtype=np.float64)
+    joint = log_joint(gaussian_decoder(model), vectors, bits, prior_logits, coding=model.coding)
+    return float((log_encoder(bits, logits) - joint).mean())
+
+
 def description_length(model: FittedModel, vectors: Floats) -> DescriptionLength:
-    """Bits per vector at weight 1, in closed form, for checked vectors (n, d)."""
+    """Bits per vector at weight 1, in closed form (equation 4), for checked vectors (n, d)."""
     decoder, logits = gaussian_decoder(model), encoder_logits(model, vectors)
     code = divergence(logits, np.asarray(model.prior_logits_, np.float64)).sum(axis=1) / np.log(2)
     means, variances = code_moments(sigmoid(logits), model.coding)

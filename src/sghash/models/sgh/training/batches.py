@@ -55,13 +55,13 @@ class ArrayBatches:
         self.batch_size, self.sampling = min(batch_size, len(rows)), sampling
         self._order: Ids = np.empty(0, dtype=np.int64)
         self._next = 0
-        self._room = np.empty((self.batch_size, vectors.shape[1]), dtype=np.float32)
+        self._buffer = np.empty((self.batch_size, vectors.shape[1]), dtype=np.float32)
 
     def draw(self, scaling: Units, rng: np.random.Generator) -> Batch:
         """Return the next batch; its memory is used again by the next draw."""
         rows = self._draw_rows(rng)
-        scaling.gather(self.vectors, rows, self._room)
-        return Batch(self._room, rows)
+        scaling.gather(self.vectors, rows, self._buffer)
+        return Batch(self._buffer, rows)
 
     def take(self, n_rows: int, rng: np.random.Generator) -> Vectors:
         """Return `n_rows` random rows, or all if there are fewer, as raw float32 (m, d)."""
@@ -135,7 +135,7 @@ class Reservoir:
         self.n_rows, self.n_seen = n_rows, 0
 
     def add(self, batches: Batches, rng: np.random.Generator) -> None:
-        """Let a piece of rows take the places that are its share."""
+        """Update the reservoir sample with the rows of `batches`."""
         n_free = max(0, self.n_rows - len(self.rows))
         piece = batches.take(self.n_rows, rng)
         piece = piece[rng.permutation(len(piece))]
@@ -181,20 +181,20 @@ def make_batches(
     held_out: float,
     rng: np.random.Generator,
 ) -> tuple[Batches, Batches | None]:
-    """Return batches of training rows and, if `held_out` > 0, of that share of rows kept apart."""
+    """Return batches of training rows and, if `held_out` > 0, of that share of rows."""
     if isinstance(vectors, np.ndarray) and not isinstance(vectors, np.memmap):
-        training, apart = _split(np.arange(len(vectors), dtype=np.int64), held_out, rng)
+        training, rest = _split(np.arange(len(vectors), dtype=np.int64), held_out, rng)
         parts = [
             ArrayBatches(vectors, rows, batch_size=batch_size, sampling=sampling)
-            for rows in (training, apart)
+            for rows in (training, rest)
             if len(rows)
         ]
         return parts[0], parts[1] if held_out else None
     source = MappedArray(vectors) if isinstance(vectors, np.ndarray) else vectors
     n_runs = -(-source.shape[0] // rows_per_run(source))
-    training, apart = _split(np.arange(n_runs, dtype=np.int64), held_out, rng)
+    training, rest = _split(np.arange(n_runs, dtype=np.int64), held_out, rng)
     first = SourceBatches(source, training, batch_size=batch_size)
-    return first, SourceBatches(source, apart, batch_size=batch_size) if held_out else None
+    return first, SourceBatches(source, rest, batch_size=batch_size) if held_out else None
 
 
 class MappedArray:
@@ -223,9 +223,9 @@ def _split(items: Ids, share: float, rng: np.random.Generator) -> tuple[Ids, Ids
         return items, items[:0]
     if len(items) < 2:
         raise InvalidInput(
-            "early stopping keeps some vectors apart, and there are too few: give more vectors, "
+            "early stopping holds some vectors out, and there are too few: give more vectors, "
             "or patience=None"
         )
-    n_apart = min(len(items) - 1, max(1, round(share * len(items))))
+    n_held_out = min(len(items) - 1, max(1, round(share * len(items))))
     order = rng.permutation(items)
-    return np.sort(order[n_apart:]), np.sort(order[:n_apart])
+    return np.sort(order[n_held_out:]), np.sort(order[:n_held_out])

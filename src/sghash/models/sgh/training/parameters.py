@@ -44,5 +44,5 @@ class Parameters(Mapping[str, Vectors]):
         return Parameters(self)
 
     def zeros(self) -> Parameters:
-        """Return zeros of the same names and shapes: room for a gradient."""
+        """Return zeros of the same names and shapes, for a gradient."""
         return Parameters({name: np.zeros_like(view) for name, view in self.items()})

@@ -62,11 +62,11 @@ class PrincipalScaling(NamedTuple):
     def apply(self, vectors: Vectors) -> Vectors:
         """Bring raw vectors (n, d) into principal coordinates (n, D)."""
         turn = self.axes * np.float32(self.factor)
-        room = np.empty((len(vectors), turn.shape[1]), dtype=np.float32)
+        buffer = np.empty((len(vectors), turn.shape[1]), dtype=np.float32)
         for start in range(0, len(vectors), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
-            np.matmul(self.outer.apply(vectors[block]), turn, out=room[block])
-        return room
+            np.matmul(self.outer.apply(vectors[block]), turn, out=buffer[block])
+        return buffer
 
     def gather(self, vectors: NDArray[Any], rows: Ids, out: Vectors) -> None:
         """Fill `out` (m, D) with the chosen `rows`."""

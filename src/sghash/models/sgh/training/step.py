@@ -68,7 +68,7 @@ class GaussianStep:
         self.terms = terms or Terms()
         self._is_difference = estimator in ("distributional", "exact")
         self._mode = {"exact": MEAN, "straight-through": ROUND}.get(estimator, DRAW)
-        self._room: _Workspace | None = None
+        self._workspace: _Workspace | None = None
         self._pool: ThreadPoolExecutor | None = None
 
     @contextmanager
@@ -92,25 +92,25 @@ class GaussianStep:
         m, width = batch.vectors.shape
         u = effective_weights(parameters)
         noise = max(float(np.exp(parameters["log_noise"])), NOISE_FLOOR)
-        if self._room is None or self._room.r.shape != (m, width):
-            self._room = _Workspace(m, width, len(u))
-        room = self._room
+        if self._workspace is None or self._workspace.r.shape != (m, width):
+            self._workspace = _Workspace(m, width, len(u))
+        space = self._workspace
         lengths = np.einsum("kj,kj->k", u, u)
         now = _Now(
             parameters, batch.vectors, u, noise, kl_weight,
             lengths * np.float32(self.step**2 / (2 * noise) * self._is_difference),
             rng.integers(1 << 32, size=2, dtype=np.uint32),
         )  # fmt: skip
-        if self._pool is None or len(room.parts) == 1:
-            for part in room.parts:
-                self._work(now, room, part)
+        if self._pool is None or len(space.parts) == 1:
+            for part in space.parts:
+                self._work(now, space, part)
         else:
-            others = [self._pool.submit(self._work, now, room, part) for part in room.parts[1:]]
-            self._work(now, room, room.parts[0])
+            others = [self._pool.submit(self._work, now, space, part) for part in space.parts[1:]]
+            self._work(now, space, space.parts[0])
             for other in others:
                 other.result()
-        part = room.parts[0]
-        for other_part in room.parts[1:]:
+        part = space.parts[0]
+        for other_part in space.parts[1:]:
             part.add(other_part)
 
         by_row = np.float32(1 / (m * noise))
@@ -125,16 +125,16 @@ class GaussianStep:
         np.add(part.by_prior, sigmoid(parameters["prior_logits"]), out=out["prior_logits"])
         out["encoder_bias"][...] = part.by_bias
         out["encoder_weights"][...] = part.by_encoder
-        self.terms.add(parameters, batch, room.logits, room.probabilities, rng, out)
+        self.terms.add(parameters, batch, space.logits, space.probabilities, rng, out)
         return total / (2 * m * noise) + 0.5 * width * float(np.log(2 * np.pi * noise))
 
-    def _work(self, now: _Now, room: _Workspace, part: _Part) -> None:
+    def _work(self, now: _Now, space: _Workspace, part: _Part) -> None:
         """Do one part of the rows: five products, and what stands between them."""
         from sghash.kernels.learning import training as kernels
 
         own, values = part.rows, now.parameters
-        x, logits, p, h = now.x[own], room.logits[own], room.probabilities[own], room.codes[own]
-        r, slopes = room.r[own], room.slopes[own]
+        x, logits, p, h = now.x[own], space.logits[own], space.probabilities[own], space.codes[own]
+        r, slopes = space.r[own], space.slopes[own]
         np.matmul(x, values["encoder_weights"], out=logits)
         kernels.draw_codes(
             logits, values["encoder_bias"], self._mode, self.signed, now.keys, own.start, p, h
@@ -167,9 +167,9 @@ class _Part:
 
     def __init__(self, rows: slice, width: int, n_bits: int) -> None:
         self.rows = rows
-        self.sums, self.squares = _room(width), _room(width)
-        self.spreads, self.by_bias, self.by_prior = (_room(n_bits) for _ in range(3))
-        self.by_decoder, self.by_encoder = _room(n_bits, width), _room(width, n_bits)
+        self.sums, self.squares = _buffer(width), _buffer(width)
+        self.spreads, self.by_bias, self.by_prior = (_buffer(n_bits) for _ in range(3))
+        self.by_decoder, self.by_encoder = _buffer(n_bits, width), _buffer(width, n_bits)
 
     def add(self, other: _Part) -> None:
         """Add the sums of another slice."""
@@ -180,7 +180,7 @@ class _Part:
 
 
 class _Workspace:
-    """Room that is kept from step to step: fresh memory would cost more than the arithmetic.
+    """Memory that is kept from step to step: fresh memory would cost more than the arithmetic.
 
     Large batches are worked on in several parts. Their number follows from the work alone, never
     from the number of cores, and they are added in order: the result is the same on any machine
@@ -189,15 +189,15 @@ class _Workspace:
 
     def __init__(self, m: int, width: int, n_bits: int) -> None:
         self.logits, self.probabilities, self.codes, self.slopes = (
-            _room(m, n_bits) for _ in range(4)
+            _buffer(m, n_bits) for _ in range(4)
         )
-        self.r = _room(m, width)
+        self.r = _buffer(m, width)
         n_parts = min(MAX_PARTS, m, max(1, m * width * n_bits // PART_WORK))
         edges = np.linspace(0, m, n_parts + 1).astype(int).tolist()
         self.parts = [_Part(slice(*edge), width, n_bits) for edge in pairwise(edges)]
 
 
-def _room(*shape: int) -> Vectors:
+def _buffer(*shape: int) -> Vectors:
     return np.empty(shape, dtype=np.float32)
 
 

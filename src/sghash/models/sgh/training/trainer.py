@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sghash.errors import Diverged
-from sghash.models.sgh.training.batches import Batches, Reservoir
+from sghash.models.sgh.training.batches import Batches
 from sghash.models.sgh.training.optimizer import Optimizer, Schedule
 from sghash.models.sgh.training.parameters import Parameters
 from sghash.models.sgh.training.scaling import Units
@@ -21,7 +21,7 @@ Report = Callable[[int, dict[str, float]], None]
 
 
 class Patience:
-    """Early stopping: no more after `patience` reports in which nothing got better.
+    """Early stopping: no more after `patience` reports in which neither measure got better.
 
     Better is a reconstruction error lower by the share `tol`, or a description length lower by
     `tol` per bit of the code. Either is enough: while the divergence weighs much, the description
@@ -56,17 +56,13 @@ class Trainer:
         schedule: Schedule,
         scaling: Units,
         rng: np.random.Generator,
+        n_done: int = 0,
+        history: dict[str, list[float]] | None = None,
     ) -> None:
         self.parameters, self.step, self.optimizer = parameters, step, optimizer
         self.schedule, self.scaling, self.rng = schedule, scaling, rng
-        self.n_done = 0
-        self.history: dict[str, list[float]] = {}
-        self.rate_factor = 1.0
-        # Online learning: a sample of all pieces, the decoder refitted on it, and when again.
-        self.reservoir: Reservoir | None = None
-        self.refitted: Parameters | None = None
-        self.refit_at = 0
-        self.kept: Parameters | None = None
+        self.n_done = n_done
+        self.history: dict[str, list[float]] = {} if history is None else history
         self._gradient = parameters.zeros()
 
     def run(
@@ -80,46 +76,37 @@ class Trainer:
         error_limit: float = np.inf,
         patience: Patience | None = None,
         keep: int | None = None,
+        rate_factor: float = 1.0,
     ) -> None:
-        """Take `n_steps` steps; keep a copy of the parameters before step number `keep`.
+        """Take `n_steps` steps; then go back to the parameters before step `keep`, if given.
 
         Raises `Diverged` as soon as a report finds numbers that are not finite, or a
         reconstruction error beyond `error_limit`.
         """
-        last = self.n_done + n_steps
+        last, kept = self.n_done + n_steps, None
         with self.step.working():
-            self._run(batches, last, measure, report, report_every, error_limit, patience, keep)
+            while self.n_done < last:
+                if keep == self.n_done:
+                    kept = self.parameters.copy()
+                self.advance(batches, rate_factor)
+                if self.n_done % report_every == 0 or self.n_done == last:
+                    with np.errstate(all="ignore"):
+                        values = measure(self.parameters)
+                    self._refuse_divergence(values, error_limit)
+                    report(self.n_done, values)
+                    if patience is not None and patience.is_over(values):
+                        logger.info("stopped early after %d steps", self.n_done)
+                        break
+        if kept is not None:
+            self.parameters.flat[:] = kept.flat
 
-    def _run(
-        self,
-        batches: Batches,
-        last: int,
-        measure: Measure,
-        report: Report,
-        report_every: int,
-        error_limit: float,
-        patience: Patience | None,
-        keep: int | None,
-    ) -> None:
-        while self.n_done < last:
-            if keep == self.n_done:
-                self.kept = self.parameters.copy()
-            self._advance(batches)
-            if self.n_done % report_every == 0 or self.n_done == last:
-                with np.errstate(all="ignore"):
-                    values = measure(self.parameters)
-                self._refuse_divergence(values, error_limit)
-                report(self.n_done, values)
-                if patience is not None and patience.is_over(values):
-                    logger.info("stopped early after %d steps", self.n_done)
-                    return
-
-    def _advance(self, batches: Batches) -> None:
+    def advance(self, batches: Batches, rate_factor: float = 1.0) -> None:
+        """Take one step, at the learning rate of the schedule times `rate_factor`."""
         batch = batches.draw(self.scaling, self.rng)
         weight = self.schedule.weight(self.n_done)
         with np.errstate(all="ignore"):  # what leaves the finite numbers is found at the report
             self.step.gradient(self.parameters, batch, weight, self.rng, self._gradient)
-            rate = self.schedule.rate(self.n_done) * self.rate_factor
+            rate = self.schedule.rate(self.n_done) * rate_factor
             self.optimizer.update(self.parameters.flat, self._gradient.flat, rate)
         self.n_done += 1
 

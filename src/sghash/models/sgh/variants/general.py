@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback, translate_sklearn_errors
 from sghash.models.capabilities import Capabilities
+from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.paper.encoder import divergence, draw_bits, sigmoid
 from sghash.models.sgh.paper.generative import CODINGS, Floats, code_values
 from sghash.models.sgh.paper.objective import DescriptionLength
-from sghash.models.sgh.recipe import kl_line
 from sghash.models.sgh.training.batches import ArrayBatches
 from sghash.models.sgh.training.optimizer import Adam, Schedule
 from sghash.models.sgh.training.parameters import Parameters

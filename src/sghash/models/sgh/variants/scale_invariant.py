@@ -16,10 +16,10 @@ from sghash.blocks import blocks_of
 from sghash.errors import Diverged, InvalidInput
 from sghash.models.base import BLOCK_ROWS, BinaryHasher, Callback, translate_sklearn_errors
 from sghash.models.capabilities import Capabilities
+from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.paper.encoder import sigmoid
 from sghash.models.sgh.paper.generative import code_values
 from sghash.models.sgh.paper.gradients import ESTIMATORS
-from sghash.models.sgh.recipe import kl_line
 from sghash.models.sgh.training.optimizer import Adam, Schedule
 from sghash.models.sgh.training.parameters import Parameters
 from sghash.models.sgh.training.scaling import Scaling
