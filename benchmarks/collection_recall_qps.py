@@ -1,4 +1,7 @@
-"""Recall against queries per second of the whole pipeline, beside FAISS, with bytes per vector.
+"""Queries per second of the whole pipeline, at the recall it has, beside FAISS; bytes per vector.
+
+A search that may miss something has a speed only beside its recall, so both are measured here, in
+one run: the recall is `evaluation`'s, the rows are those of the experiments.
 
     python benchmarks/collection_recall_qps.py                     # both data sets, 64 and 128 bits
     python benchmarks/collection_recall_qps.py --datasets minilm-wordnet --bits 64
@@ -35,7 +38,8 @@ import numpy as np
 
 import sghash
 from sghash import Collection
-from sghash.evaluation import append_row, format_table, read_rows
+from sghash.evaluation import append_row, format_table, key_of, make_row, read_rows
+from sghash.evaluation.metrics import recall
 from sghash.validation import available_cores
 
 K = 10
@@ -220,11 +224,10 @@ def best_seconds(run: Callable[[], Any]) -> float:
 def measure(setting: Setting, task: Task) -> dict[str, float]:
     some = task.queries[:N_SINGLE]
     ids = np.concatenate([setting.search(some), setting.search(task.queries)[len(some) :]])
-    hits = [len(set(a) & set(b)) for a, b in zip(ids.tolist(), task.truth.tolist(), strict=True)]
     together = best_seconds(lambda: setting.search(task.queries))
     single = best_seconds(lambda: [setting.search(query[None]) for query in some])
     return {
-        "recall": float(np.mean(hits)) / K,
+        "recall": recall(task.truth, ids, k=K, n=K),
         "qps": len(task.queries) / together,
         "qps_single": len(some) / single,
     }
@@ -244,30 +247,34 @@ def methods_of(task: Task, bits: list[int]) -> Iterator[tuple[str, Callable[[], 
 def measure_all(names: list[str], bits: list[int]) -> None:
     for name in names:
         task = load(name)
-        done = {(row["method"], row["setting"]) for row in rows_of(name)}
+        done = {row["key"] for row in rows_of(name)}
         for method, build in methods_of(task, bits):
             built = build()
             for setting in built.settings:
-                if (method, setting.name) in done:
+                settings = {"dataset": name, "method": method, "setting": setting.name}
+                key = key_of(["collection_recall_qps", settings])
+                if key in done:
                     continue
-                row = {"dataset": name, "method": method, "setting": setting.name}
-                row |= {"n_bytes": built.n_bytes, "build_seconds": built.seconds}
-                row |= measure(setting, task)
-                append_row(FOLDER / "rows.jsonl", row)
-                print(f"{name}, {method}, {setting.name}: recall {row['recall']:.3f}, "
-                      f"{row['qps']:,.0f} queries/s", flush=True)  # fmt: skip
+                values = {"n_bytes": built.n_bytes, "build_seconds": built.seconds}
+                values |= measure(setting, task)
+                append_row(FOLDER / "rows.jsonl", make_row(key, settings, values))
+                print(f"{name}, {method}, {setting.name}: recall {values['recall']:.3f}, "
+                      f"{values['qps']:,.0f} queries/s", flush=True)  # fmt: skip
 
 
 def rows_of(name: str) -> list[dict[str, Any]]:
-    return [row for row in read_rows(FOLDER / "rows.jsonl") if row["dataset"] == name]
+    """The rows of a set; those of an older version of this file have no values and are left out."""
+    rows = [row for row in read_rows(FOLDER / "rows.jsonl") if "values" in row]
+    return [row for row in rows if row["settings"]["dataset"] == name]
 
 
 def report(names: list[str]) -> None:
     for name in names:
         lines = [
-            [row["method"], row["setting"], f"{row['recall']:.3f}", f"{row['qps']:,.0f}",
-             f"{row['qps_single']:,.0f}", f"{row['n_bytes']:.0f}", f"{row['build_seconds']:.0f}"]
-            for row in rows_of(name)
+            [row["settings"]["method"], row["settings"]["setting"], f"{v['recall']:.3f}",
+             f"{v['qps']:,.0f}", f"{v['qps_single']:,.0f}", f"{v['n_bytes']:.0f}",
+             f"{v['build_seconds']:.0f}"]
+            for row in rows_of(name) for v in [row["values"]]
         ]  # fmt: skip
         print(f"\n{name}, one thread")
         heads = ["method", "setting", "Recall10@10", "queries/s", "one by one", "bytes/vector",
@@ -290,8 +297,8 @@ def draw(names: list[str], folder: Path) -> None:
         rows = rows_of(name)
         for field, way in ways.items():
             series = []
-            for method in dict.fromkeys(row["method"] for row in rows):
-                mine = [row for row in rows if row["method"] == method]
+            for method in dict.fromkeys(row["settings"]["method"] for row in rows):
+                mine = [row["values"] for row in rows if row["settings"]["method"] == method]
                 points = front([(row["recall"], row[field]) for row in mine])
                 label = method.removeprefix("FAISS ").replace("sghash", "SGH")
                 label = f"{label}, {mine[0]['n_bytes']:.0f} bytes a vector"

@@ -28,7 +28,7 @@ def test_a_table_for_any_vectors(vectors: np.ndarray, tmp_path: Path) -> None:
     found = evaluate(vectors, models=("LSH", "LSH( center=False )"), n_bits=(32, 8), threads=1)
     assert [(r["model"], r["n_bits"]) for r in found.records()][:2] == [("LSH", 8), ("LSH", 32)]
     assert "LSH(center=False)" in found.shortest
-    first = found.rows[0]
+    first = found.rows[0]["settings"]
     # 80 of 800 were set aside; depths end where the vectors end.
     assert (first["n_vectors"], first["n_queries"], first["depths"]) == (720, 80, [10, 100])
     assert json.loads(json.dumps(found.records())) == found.records()
@@ -65,8 +65,9 @@ def test_files_and_arrays_give_the_same(vectors: np.ndarray, tmp_path: Path) -> 
 
 def test_queries_of_ones_own(vectors: np.ndarray, tmp_path: Path) -> None:
     found = evaluate(vectors[:700], vectors[700:], depths=(5,), k=3, metric="cosine", **SMALL)
-    assert found.rows[0]["n_queries"] == 100 and found.rows[0]["metric"] == "cosine"
-    assert found.wanted == ("recall3@100", 0.9) and found.rows[0]["depths"] == [5, 100]
+    assert found.rows[0]["settings"]["n_queries"] == 100
+    assert found.rows[0]["settings"]["metric"] == "cosine"
+    assert found.wanted == ("recall3@100", 0.9) and found.rows[0]["settings"]["depths"] == [5, 100]
     source = convert(vectors[700:], tmp_path / "q.npy")
     same = evaluate(ArraySource(vectors[:700]), source, depths=(5,), k=3, metric="cosine", **SMALL)
     assert same.rows[0]["key"] == found.rows[0]["key"]
@@ -77,7 +78,8 @@ def test_queries_of_ones_own(vectors: np.ndarray, tmp_path: Path) -> None:
 def test_a_data_set_brings_queries_and_metric() -> None:
     data = clusters(n_vectors=300, width=8, n_queries=20)
     found = evaluate(data, **SMALL)
-    assert found.rows[0]["dataset"] == "clusters" and found.rows[0]["n_queries"] == 20
+    assert found.rows[0]["settings"]["dataset"] == "clusters"
+    assert found.rows[0]["settings"]["n_queries"] == 20
     with pytest.raises(InvalidInput, match="own queries"):
         evaluate(data, np.ones((2, 8)), **SMALL)
 
@@ -110,11 +112,13 @@ def test_the_shortest_code_is_found_by_halving(lengths: tuple[int, ...], needed:
         tried.extend(n_bits)
         return [
             {
-                **dict.fromkeys(("dataset", "checksum", "metric", "k"), "same"),
-                "model": texts[0],
-                "asked": {},
-                "n_bits": length,
-                "seed": 0,
+                "settings": {
+                    **dict.fromkeys(("dataset", "checksum", "metric", "k"), "same"),
+                    "model": texts[0],
+                    "asked": {},
+                    "n_bits": length,
+                    "seed": 0,
+                },
                 "values": {"recall": float(length >= needed)},
             }
             for length in n_bits

@@ -7,9 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from sghash.data.builtin import clusters
 from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
-from sghash.evaluation import append_row, format_table, read_rows, summarize
+from sghash.evaluation import (
+    Bench,
+    Run,
+    append_row,
+    format_table,
+    key_of,
+    make_row,
+    read_rows,
+    run_once,
+    summarize,
+)
 from sghash.evaluation.summary import Estimate, estimate
+from sghash.experiments.experiment import PROTOCOL
 
 
 def test_rows_come_back_in_order(tmp_path: Path) -> None:
@@ -19,6 +31,41 @@ def test_rows_come_back_in_order(tmp_path: Path) -> None:
         append_row(path, {"seed": seed, "values": {"recall": 0.5}})
     assert [row["seed"] for row in read_rows(path)] == [0, 1, 2]
     assert all(line.startswith("{") for line in path.read_text().splitlines())
+
+
+def test_every_measurement_makes_the_same_kind_of_row() -> None:
+    data = clusters(n_vectors=60, width=4, n_queries=3)
+    rows = [
+        run_once(Run("LSH", 8, 0), Bench(data, k=5, depths=(5,), threads=1)),
+        make_row(key_of(["any"]), {"seed": 0}, {"error": 1.5}),
+    ]
+    fields = {"key", "settings", "values", "written", "versions", "revision", "machine"}
+    assert [set(row) for row in rows] == [fields, fields]
+    assert key_of({"a": 1, "b": [2]}) == key_of({"b": [2], "a": 1}) != key_of({"a": 1, "b": [3]})
+
+
+def test_rows_of_the_first_version_are_read_as_those_of_today(tmp_path: Path) -> None:
+    old = {
+        "format_version": 1, "key": "k", "dataset": "d", "model": "LSH", "seed": 3,
+        "values": {"recall": 0.5}, "written": "then", "versions": {}, "machine": {},
+        "revision": None,
+    }  # fmt: skip
+    nested = {"format_version": 1, "key": "k", "settings": {"seed": 4}, "values": {}}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(old) + "\n" + json.dumps(nested) + "\n")
+    first, second = read_rows(path)
+    assert first["settings"] == {"dataset": "d", "model": "LSH", "seed": 3}
+    assert first["values"] == {"recall": 0.5} and first["key"] == "k" and "seed" not in first
+    assert second == nested
+
+
+def test_rows_that_were_published_are_found_by_their_keys() -> None:
+    """A key must not change: all that was measured would be measured again."""
+    folder = Path(__file__).parents[2] / "docs" / "results" / "rows"
+    for file in sorted(folder.glob("*.jsonl")):
+        for known in read_rows(file):
+            settings = known["settings"]
+            assert known["key"] == key_of([PROTOCOL, file.stem, settings]), file.name
 
 
 def test_half_a_row_is_left_out_and_replaced(
@@ -75,7 +122,7 @@ def test_interval_by_hand() -> None:
 def row(model: str, seed: int, recall: float, **changes: object) -> dict[str, object]:
     values = {"recall": recall, **({"error": 1.0} if model == "ITQ" else {})}
     base = {"dataset": "d", "checksum": "c", "metric": "l2", "asked": {}, "n_bits": 8, "k": 10}
-    return {**base, "model": model, "seed": seed, "values": values, **changes}
+    return {"settings": {**base, "model": model, "seed": seed, **changes}, "values": values}
 
 
 def test_only_repetitions_are_averaged() -> None:

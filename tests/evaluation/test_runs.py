@@ -45,12 +45,13 @@ def lasting(row: dict) -> dict:
 def test_a_row_says_everything(bench: Bench) -> None:
     row = run_once(Run("LSH", 20, 3, {"center": False}), bench)
     assert json.loads(json.dumps(row)) == row
-    assert row["model"] == "LSH" and row["seed"] == 3 and row["n_bits"] == 20
-    assert row["options"] == {"n_bits": 20, "center": False, "random_state": 3}
-    assert row["asked"] == {"center": False}
-    assert row["checksum"] == bench.data.checksum and row["metric"] == "l2"
-    assert (row["n_vectors"], row["width"], row["n_queries"]) == (600, 12, 40)
-    assert row["k"] == 5 and row["depths"] == [5, 50]
+    settings = row["settings"]
+    assert (settings["model"], settings["seed"], settings["n_bits"]) == ("LSH", 3, 20)
+    assert settings["options"] == {"n_bits": 20, "center": False, "random_state": 3}
+    assert settings["asked"] == {"center": False}
+    assert settings["checksum"] == bench.data.checksum and settings["metric"] == "l2"
+    assert (settings["n_vectors"], settings["width"], settings["n_queries"]) == (600, 12, 40)
+    assert settings["k"] == 5 and settings["depths"] == [5, 50]
     assert {"python", "sghash", "numpy", "numba"} <= set(row["versions"])
     assert "revision" in row and row["machine"]["cores"] >= 1
     values = row["values"]

@@ -18,8 +18,10 @@ def rows(seeds=(0, 1, 2)):
     """Result rows of two models and two lengths, as far as curves need them."""
     return [
         {
-            "dataset": "toy", "checksum": "c", "metric": "l2", "model": model, "asked": {},
-            "n_bits": n_bits, "k": 10, "seed": seed,
+            "settings": {
+                "dataset": "toy", "checksum": "c", "metric": "l2", "model": model, "asked": {},
+                "n_bits": n_bits, "k": 10, "seed": seed,
+            },
             "values": {
                 f"{kind}10@{n}": min(1.0, n_bits / 100 + n / 2000 + seed / 50)
                 for kind in ("recall", "precision", "expected_recall")
@@ -106,7 +108,7 @@ def test_recall_curves_takes_finished_series():
 
 def test_recall_curves_refuses_mixed_sets_and_missing_lengths():
     mixed = rows()
-    mixed[0]["dataset"] = "other"
+    mixed[0]["settings"]["dataset"] = "other"
     with pytest.raises(InvalidInput, match="one data set"):
         plots.recall_curves(mixed)
     with pytest.raises(InvalidInput, match="lengths there are"):

@@ -20,6 +20,8 @@ _HOMES = {
     "format_table": "sghash.evaluation.tables",
     "ground_truth": "sghash.evaluation.truth",
     "hold_out": "sghash.evaluation.holdout",
+    "key_of": "sghash.evaluation.rows",
+    "make_row": "sghash.evaluation.rows",
     "parse_model": "sghash.evaluation.specs",
     "read_rows": "sghash.evaluation.rows",
     "run_all": "sghash.evaluation.runs",

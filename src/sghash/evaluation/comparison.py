@@ -78,7 +78,7 @@ class Evaluation:
 
     def text(self, *, markdown: bool = False) -> str:
         """The table, the shortest codes, and what each column means."""
-        first = self.rows[0]
+        first = self.rows[0]["settings"]
         recalls = [f"recall{first['k']}@{n}" for n in first["depths"]]
         headings = ["model", "bits", "bytes", *recalls, "train s", "encode/s", "queries/s"]
         cells = [_cells(summary, recalls, first["n_vectors"]) for summary in self.summaries]

@@ -1,19 +1,58 @@
-"""Result rows: one JSON object per line, appended as soon as it is measured."""
+"""Result rows: one JSON object per line, appended as soon as it is measured.
+
+Every row of `evaluate`, of the experiments and of benchmarks that keep rows has the same fields:
+
+| field                             | holds                                                  |
+|-----------------------------------|--------------------------------------------------------|
+| `key`                             | `key_of` all that determines the values                |
+| `settings`                        | what was measured: data, model, length, seed and so on |
+| `values`                          | what came out: numbers by name, or lists of numbers    |
+| `written`                         | when, in UTC                                           |
+| `versions`, `revision`, `machine` | where it comes from                                    |
+| `format_version`                  | of this table                                          |
+
+Rows of version 1 had their settings beside the values; they are read as if they had not.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import os
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sghash.errors import BadFile, NewerFormat
+from sghash.evaluation.provenance import provenance
 from sghash.files import storage_errors
 
 _log = logging.getLogger(__name__)
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_FIELDS = (
+    "format_version", "key", "settings", "values", "written", "versions", "revision", "machine",
+)  # fmt: skip
+
+
+def key_of(parts: Any) -> str:
+    """SHA-256 of `parts`, which hold all that determines the values of a row except time and code.
+
+    `parts` are what JSON can hold; the order of names does not matter.
+    """
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def make_row(key: str, settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The row of a measurement that was just made."""
+    return {
+        "key": key,
+        "settings": dict(settings),
+        "values": dict(values),
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+        **provenance(),
+    }
 
 
 def read_rows(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -69,4 +108,10 @@ def _parse(line: bytes, path: Path, number: int) -> dict[str, Any]:
             f"{path}, line {number} has format version {row['format_version']}, this sghash "
             f"reads up to {FORMAT_VERSION}: upgrade sghash"
         )
-    return row
+    return _nested(row) if row["format_version"] == 1 and "settings" not in row else row
+
+
+def _nested(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of version 1 with its settings where they are now."""
+    settings = {name: value for name, value in row.items() if name not in _FIELDS}
+    return {name: row[name] for name in _FIELDS if name in row} | {"settings": settings}

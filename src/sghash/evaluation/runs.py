@@ -6,19 +6,16 @@ its values, so runs whose rows are there already are not done again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sghash.bits import unpack_bits
 from sghash.evaluation import metrics
 from sghash.evaluation.bench import Bench
-from sghash.evaluation.provenance import provenance
-from sghash.evaluation.rows import append_row, read_rows
+from sghash.evaluation.rows import append_row, key_of, make_row, read_rows
 from sghash.evaluation.searching import nearest_by_tables
 from sghash.evaluation.specs import Run, build_model, check_run
 from sghash.evaluation.ties import boundary_of, true_code_distances
@@ -57,8 +54,7 @@ def run_once(run: Run, bench: Bench) -> dict[str, Any]:
     if model.capabilities.codes == "bits":
         values |= _expected_recall(bench, found, codes, query_codes)
     values |= _code_values(bench, model, codes, query_codes)
-    return {
-        "key": key_of(run, bench),
+    settings = {
         "dataset": bench.data.name,
         "checksum": bench.data.checksum,
         "metric": bench.data.metric,
@@ -73,21 +69,19 @@ def run_once(run: Run, bench: Bench) -> dict[str, Any]:
         "k": bench.k,
         "depths": list(bench.depths),
         "threads": bench.threads,
-        "values": values,
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
-        **provenance(),
     }
+    return make_row(run_key(run, bench), settings, values)
 
 
-def key_of(run: Run, bench: Bench) -> str:
-    """SHA-256 of all that determines the values of a row, except time and code."""
+def run_key(run: Run, bench: Bench) -> str:
+    """The key of a run's row."""
     parts = {
         "protocol": PROTOCOL,
         "data": bench.data.checksum,
         "run": [run.model, run.n_bits, run.seed, _plain(run.options)],
         "measured": [bench.k, list(bench.depths)],
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    return key_of(parts)
 
 
 def run_all(
@@ -102,7 +96,7 @@ def run_all(
     New rows are appended to the file one by one, so an interrupted call can be repeated.
     """
     known = {row["key"]: row for row in read_rows(rows)} if rows is not None else {}
-    keys = [key_of(run, bench) for run in runs]
+    keys = [run_key(run, bench) for run in runs]
     missing = [(run, key) for run, key in zip(runs, keys, strict=True) if key not in known]
     for run, _ in missing:
         check_run(run, bench.data.metric)

@@ -49,9 +49,10 @@ def summarize(rows: Iterable[Mapping[str, Any]]) -> list[Summary]:
     """
     groups: dict[str, tuple[dict[str, Any], dict[int, Mapping[str, float]]]] = {}
     for row in rows:
-        group = {name: row[name] for name in GROUPED_BY}
+        settings = row["settings"]
+        group = {name: settings[name] for name in GROUPED_BY}
         _, by_seed = groups.setdefault(repr(sorted(group.items())), (group, {}))
-        by_seed[row["seed"]] = row["values"]
+        by_seed[settings["seed"]] = row["values"]
     return [
         Summary(group, _estimates(list(by_seed.values()))) for group, by_seed in groups.values()
     ]

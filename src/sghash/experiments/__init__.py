@@ -1,7 +1,10 @@
-"""Every figure and table of the paper: one file per claim, run by `sghash reproduce`.
+"""Every table of accuracy: the paper's claims and our studies, run by `sghash reproduce`.
 
-Each file says in `EXPERIMENT` which claim it tests, where the paper shows it, and what stands in
-the place of what; `docs/results.md` has the verdicts.
+`evaluation` measures, `experiments` ask and keep rows, `benchmarks/` (outside) take times.
+
+Each file of `claims/` says in `EXPERIMENT` which claim it tests, where the paper shows it, and what
+stands in the place of what; `docs/results.md` has the verdicts. Each file of `studies/` asks what
+the paper does not, in the same form and with the same rows.
 
 `experiment` says what an experiment is, `sets` holds the data, `hashing` the runs that several
 experiments share, `comparisons` who is ahead, `pictures` what several draw, `reproduction` the
@@ -36,10 +39,31 @@ EXPERIMENTS: dict[str, str] = {
 }
 
 
+#: Tables beyond the paper's claims, asked for by name: `all` is the paper.
+STUDIES: dict[str, str] = {
+    name: f"sghash.experiments.studies.{name}"
+    for name in (
+        "recall_table",
+        "quantizers",
+        "reranking",
+        "choices",
+        "mnist_error",
+        "labels",
+        "scales",
+        "decoders",
+        "networks",
+        "integer_programs",
+        "itq_beside_faiss",
+        "published_precision",
+    )
+}
+
+
 def experiment(name: str) -> Experiment:
     """Return the experiment called `name`."""
-    if name not in EXPERIMENTS:
-        listed = ", ".join(EXPERIMENTS)
+    known = EXPERIMENTS | STUDIES
+    if name not in known:
+        listed = ", ".join(known)
         raise InvalidInput(f"there is no experiment {name!r}: choose one of {listed}, or all")
-    found: Experiment = importlib.import_module(EXPERIMENTS[name]).EXPERIMENT
+    found: Experiment = importlib.import_module(known[name]).EXPERIMENT
     return found

@@ -6,17 +6,13 @@ run goes on where it stopped, and verdicts can be tested on rows that nobody mea
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from sghash.errors import InvalidInput
-from sghash.evaluation.provenance import provenance
-from sghash.evaluation.rows import append_row, read_rows
+from sghash.evaluation.rows import append_row, key_of, make_row, read_rows
 
 Row: TypeAlias = dict[str, Any]
 #: What one measurement gives: numbers by name, or lists of numbers where a curve was measured.
@@ -83,16 +79,10 @@ class Context:
     ) -> Row:
         """Return the row with these settings: from the file `store`, or measured and kept there."""
         known = self._rows_of(store)
-        key = key_of(store, settings)
+        key = key_of([PROTOCOL, store, settings])
         if key not in known:
             self.say(f"  {_told(settings)}")
-            row = {
-                "key": key,
-                "settings": dict(settings),
-                "values": measure(),
-                "written": datetime.now(UTC).isoformat(timespec="seconds"),
-                **provenance(),
-            }
+            row = make_row(key, settings, measure())
             append_row(self._path(store), row)
             known[key] = row
         return known[key]
@@ -145,12 +135,6 @@ class Experiment:
     verdict: Callable[[Sequence[Row]], Verdict]
     draw: Callable[[Sequence[Row]], list[Table | Drawing]]
     notes: str = ""
-
-
-def key_of(store: str, settings: Mapping[str, Any]) -> str:
-    """SHA-256 of all that determines the values of a row, except time and code."""
-    text = json.dumps([PROTOCOL, store, settings], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def check_rows(rows: Sequence[Row]) -> Sequence[Row]:

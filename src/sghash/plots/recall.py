@@ -57,7 +57,9 @@ def recall_curves(
             decorate(
                 axes, "N retrieved", "", f"{length} bits", "log", "linear", (None, None), (0, 1)
             )
-        panel_axes[0].set_ylabel(_label(kind, rows[0]["k"] if not isinstance(rows, Mapping) else k))
+        if not isinstance(rows, Mapping):
+            k = rows[0]["settings"]["k"]
+        panel_axes[0].set_ylabel(_label(kind, k))
         widest = max(panel_axes, key=lambda axes: len(axes.lines))
         place_legend(figure, widest)
         if title:
@@ -66,7 +68,7 @@ def recall_curves(
 
 
 def _panels(rows: Sequence[Mapping[str, Any]], kind: str) -> dict[int, list[Series]]:
-    data = {(row["dataset"], row["k"]) for row in rows}
+    data = {(row["settings"]["dataset"], row["settings"]["k"]) for row in rows}
     if len(data) > 1:
         raise InvalidInput(
             f"rows of one data set and one K belong into one figure, got {sorted(data)}"

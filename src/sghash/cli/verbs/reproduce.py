@@ -10,7 +10,7 @@ from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type, threads_option
 from sghash.cli.printing import say, show
 from sghash.errors import InvalidInput
-from sghash.experiments import EXPERIMENTS
+from sghash.experiments import EXPERIMENTS, STUDIES
 from sghash.experiments.experiment import Context
 from sghash.experiments.reproduction import Result, make_context, reproduce, write
 from sghash.experiments.sets import check_any_set
@@ -18,14 +18,17 @@ from sghash.experiments.sets import check_any_set
 
 @click.command(
     "reproduce",
-    epilog=f"Experiments: {', '.join(EXPERIMENTS)}.\n\n"
+    epilog=f"Claims of the paper: {', '.join(EXPERIMENTS)}.\n\n"
+    + f"Studies beyond it, each by its name: {', '.join(STUDIES)}.\n\n"
     + examples(
         "sghash reproduce all --quick",
         "sghash reproduce recall_l2 --seeds 3",
         "sghash reproduce all --out docs",
     ),
 )
-@click.argument("name", default="all", type=click.Choice(["all", *EXPERIMENTS]), metavar="[NAME]")
+@click.argument(
+    "name", default="all", type=click.Choice(["all", *EXPERIMENTS, *STUDIES]), metavar="[NAME]"
+)
 @click.option("--quick", is_flag=True, help="Small built-in data: minutes, and no real verdicts.")
 @click.option(
     "--originals", is_flag=True, help="SIFT-1M, GIST-1M and WORD2VEC themselves: downloads 6 GB."

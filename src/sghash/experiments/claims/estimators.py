@@ -253,7 +253,7 @@ EXPERIMENT = Experiment(
     title="Gradient estimators",
     claim="The distributional derivative gives an unbiased gradient, the one-pass approximation a "
     "biased one, and both avoid the high variance of REINFORCE.",
-    shown="Lemma 2, Proposition 3, equations 8 to 12",
+    shown="Lemma 2, Proposition 3, equations 7 to 10",
     setup=f"{N_ROWS} images of MNIST, {N_BITS} bits, the paper's training stopped after 1, 300 and "
     f"3,000 steps, both codings, {N_DRAWS} draws per estimator against the exact gradient. Exact "
     "and straight-through draw nothing. Passes per bit are the paper's way to the unbiased "

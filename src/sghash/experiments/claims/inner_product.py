@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from sghash.evaluation.searching import nearest_by_tables
 from sghash.experiments.comparisons import estimates, outcome_of, standing, with_mean, worst_of
 from sghash.experiments.experiment import (
     Context,
@@ -32,7 +33,6 @@ from sghash.experiments.hashing import (
 from sghash.experiments.pictures import by_length_table, recall_drawing
 from sghash.experiments.sets import BenchSet, load, word_set
 from sghash.kernels import exact_neighbors
-from sghash.kernels.tables.bytes import byte_table_neighbors
 from sghash.models import model_class
 
 STORE = "inner_product"
@@ -111,9 +111,10 @@ def quantizer_row(
         model = model_class(QUANTIZER)(n_parts=n_bits // 8, rotate=rotate, random_state=seed)
         model.fit(data.base)
         seconds = time.perf_counter() - start
-        tables = model.distance_tables(data.queries, metric=which.metric)
-        codes = model.encode(data.base)
-        found = byte_table_neighbors(codes, tables, DEPTHS[-1], threads=context.threads)
+        found = nearest_by_tables(
+            model, model.encode(data.base), data.queries, DEPTHS[-1], metric=which.metric,
+            threads=context.threads,
+        )  # fmt: skip
         return {"train_seconds": seconds, **recalls(which, found.ids, neighbors=(1, 10))}
 
     return context.measured(store, settings, measure)
@@ -134,9 +135,9 @@ def measure_tables(context: Context, which: BenchSet, n_bytes: int, seed: int) -
     model = model_class(TABLES)(n_bytes=n_bytes, metric=which.metric, random_state=seed)
     model.fit(data.base)
     seconds = time.perf_counter() - start
-    codes, tables = model.encode(data.base), model.distance_tables(data.queries)
-    found = byte_table_neighbors(
-        codes, tables, min(DEPTHS[-1], len(codes)), threads=context.threads
+    codes = model.encode(data.base)
+    found = nearest_by_tables(
+        model, codes, data.queries, DEPTHS[-1], metric=which.metric, threads=context.threads
     )
     return {
         "train_seconds": seconds,

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sghash.evaluation.searching import nearest_by_tables
 from sghash.experiments.claims.inner_product import TABLES, asymmetric, measure_tables
 from sghash.experiments.comparisons import estimates, text_of
 from sghash.experiments.experiment import (
@@ -34,7 +35,6 @@ from sghash.experiments.hashing import (
 from sghash.experiments.pictures import series_of
 from sghash.experiments.sets import QUICK_CLUSTERS, TEXTS, BenchSet, load
 from sghash.kernels import exact_neighbors
-from sghash.kernels.tables.bytes import byte_table_neighbors
 from sghash.models import model_class
 from sghash.optional import require
 
@@ -215,9 +215,8 @@ def _quantizer(*, rotate: bool) -> Callable[[Context, BenchSet, int, int], Value
         model = model_class("ProductQuantizer")(n_parts=size, rotate=rotate, random_state=seed)
         codes = model.fit(base).encode(base)
         seconds = time.perf_counter() - start
-        tables = model.distance_tables(_unit(data.queries), metric="ip")
-        found = byte_table_neighbors(
-            codes, tables, min(DEPTHS[-1], len(base)), threads=context.threads
+        found = nearest_by_tables(
+            model, codes, _unit(data.queries), DEPTHS[-1], metric="ip", threads=context.threads
         )
         return {"train_seconds": seconds, **recalls(which, found.ids, neighbors=(10,))}
 

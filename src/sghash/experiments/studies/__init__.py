@@ -1,0 +1,1 @@
+"""Tables beyond the paper's claims: one question per file, each an `EXPERIMENT` like the claims."""
