@@ -60,11 +60,11 @@ def test_lengths_that_a_model_cannot_have_are_refused(run, folder):
     assert not (folder / "new").exists()
 
 
-def test_a_collection_of_other_codes_is_refused_before_anything_is_fitted(run, folder, vectors):
-    out = run("create", "new", "vectors.npy", "--model", "ProductQuantizer", cwd=folder)
-    refused(out, "binary codes", "ProductQuantizer")
-    sghash.ProductQuantizer(n_parts=2, n_iterations=1).fit(vectors).save(folder / "pq")
-    refused(run("create", "new", "--fitted", "pq", cwd=folder), "binary codes")
+def test_a_collection_of_numbers_is_refused_before_anything_is_fitted(run, folder, vectors):
+    out = run("create", "new", "vectors.npy", "--model", "PCAReconstruction", cwd=folder)
+    refused(out, "a collection needs", "PCAReconstruction")
+    sghash.models.PCAReconstruction(n_components=2).fit(vectors).save(folder / "numbers")
+    refused(run("create", "new", "--fitted", "numbers", cwd=folder), "a collection needs")
     assert not (folder / "new").exists()
 
 

@@ -25,7 +25,8 @@ def vectors() -> np.ndarray:
 
 
 def test_a_table_for_any_vectors(vectors: np.ndarray, tmp_path: Path) -> None:
-    found = evaluate(vectors, models=("LSH", "LSH( center=False )"), n_bits=(32, 8), threads=1)
+    models = ("LSH", "LSH( center=False )")
+    found = evaluate(vectors, models=models, n_bits=(32, 8), wanted_recall=2, threads=1)
     assert [(r["model"], r["n_bits"]) for r in found.records()][:2] == [("LSH", 8), ("LSH", 32)]
     assert "LSH(center=False)" in found.shortest
     first = found.rows[0]["settings"]

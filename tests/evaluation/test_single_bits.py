@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sghash import SGH
+from sghash import SGH, InvalidInput, ProductQuantizer
 from sghash.bits import pack_bits
 from sghash.evaluation import bit_values, evaluate
 from sghash.models import LSH
@@ -67,3 +67,9 @@ def test_the_best_codes_within_a_budget(rows: np.ndarray) -> None:
     smaller = found.best_within(1)
     assert smaller is not None and smaller[:2] == ("LSH", 8) and smaller[2] < best[2]
     assert found.best_within(0) is None
+
+
+def test_codes_without_single_bits_are_refused(rows: np.ndarray) -> None:
+    model = ProductQuantizer(n_parts=2, n_iterations=1, random_state=0).fit(rows)
+    with pytest.raises(InvalidInput, match="codes of ProductQuantizer are no bits"):
+        bit_values(model, rows[200:], rows[:200])

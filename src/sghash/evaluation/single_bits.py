@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.bits import pack_bits, unpack_bits
+from sghash.errors import InvalidInput
 from sghash.evaluation.metrics import recall
 from sghash.evaluation.tables import format_table
 from sghash.evaluation.truth import ground_truth
@@ -70,6 +71,11 @@ def bit_values(
     Recall is RecallK@N by Hamming distance. Each bit is left out once, so this takes as many
     searches as there are bits.
     """
+    if model.capabilities.codes != "bits":
+        raise InvalidInput(
+            f"codes of {type(model).__name__} are no bits that could be left out one by one: use a "
+            "hashing model, as SGH or ITQ"
+        )
     base, asked = check_vectors(vectors), check_vectors(queries, name="queries")
     n = min(check_k(n), len(base))
     truth = ground_truth(base, asked, k, metric=metric, threads=threads).ids

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sghash.errors import MissingData, MissingExtra
 from sghash.evaluation.tables import definitions
-from sghash.experiments import EXPERIMENTS, experiment
+from sghash.experiments import experiment
 from sghash.experiments.experiment import Context, Experiment, Row, Table, Verdict
 from sghash.experiments.sets import checksum
 from sghash.report import Page
@@ -109,11 +109,6 @@ def write(
 def make_context(out: Path, context: Context) -> Context:
     """The same context with its rows below `out`."""
     return replace(context, folder=out / "results" / "rows")
-
-
-def all_names() -> list[str]:
-    """Every experiment, in the order of the page."""
-    return list(EXPERIMENTS)
 
 
 def _add(page: Page, result: Result, *, quick: bool) -> None:

@@ -94,13 +94,13 @@ def command(
     facts = {
         "collection": str(collection),
         "model": type(model).__name__,
-        "n_bits": model.n_bits,
+        "n_bits": model.code_bits,
         "dimensions": int(model.n_features_in_),
         "keep_vectors": keep_vectors,
         "rows": n_rows,
         "fingerprint": model.fingerprint_,
     }
-    text = f"{facts['model']} with {model.n_bits} bits, {n_rows} rows: {collection}"
+    text = f"{facts['model']} with {model.code_bits} bits, {n_rows} rows: {collection}"
     show(facts, text, as_json=as_json)
 
 
