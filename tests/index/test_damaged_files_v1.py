@@ -110,6 +110,17 @@ def test_ids_that_do_not_rise_from_zero_are_told(path, change):
     told(path, "ids do not rise")
 
 
+def test_an_id_beyond_the_last_possible_one_is_told(path):
+    """Nobody could ask for it by its number."""
+    ids = np.arange(50, dtype="<i8") * 3
+    ids[-1] = 2**63 - 1
+    path.write_bytes(path.read_bytes()[:-400] + ids.tobytes())
+    rewrite(path, ids_crc32=zlib.crc32(ids.tobytes()), next_id=2**63)
+    told(path, "header gives next_id")
+    rewrite(path, next_id=2**63 - 1)
+    told(path, "is in use")
+
+
 def test_bits_set_in_the_padding_are_told_when_the_rows_are_read(path):
     raw = bytearray(path.read_bytes())
     _, _, length, _ = PREFIX.unpack_from(raw)

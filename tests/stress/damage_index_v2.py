@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "index")]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "index"))
 from damage_index_v1 import NUMBERS, OTHERS, TEXTS
 from version_2 import Parts, aligned
 

@@ -24,7 +24,8 @@ from sghash.index.file import verify_index
 from sghash.kernels import reference
 from sghash.tables import QueryTables
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "index")]
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "index"))
 import damage_index_v1
 import damage_index_v2
 from damage_index_v1 import Old
