@@ -86,15 +86,19 @@ def read_index(path: str | os.PathLike[str], kind: str, *, mmap: bool) -> Stored
     return found
 
 
+def stored_kind(path: str | os.PathLike[str]) -> str:
+    """Return the kind of the index in a file, whose header is checked; its rows are not read."""
+    target = Path(path)
+    if file_v1.is_version_1(target):
+        return "hamming"
+    return _checked(read_sections(target, MAGIC)).kind
+
+
 def verify_index(path: str | os.PathLike[str]) -> None:
     """Read the whole file and raise `BadFile` unless every checksum fits."""
-    from sghash.index import INDEXES
+    from sghash.index import load_index
 
-    target = Path(path)
-    kind = "hamming"
-    if not file_v1.is_version_1(target):
-        kind = _checked(read_sections(target, MAGIC, in_memory=True)).kind
-    INDEXES[kind].load(target)
+    load_index(path)
 
 
 def _of_version_1(path: Path, *, mmap: bool) -> StoredIndex:
