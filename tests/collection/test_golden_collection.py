@@ -15,6 +15,7 @@ from sghash.collection.storage import writer
 from sghash.collection.storage.log import read_log
 from sghash.collection.storage.manifest import SEGMENT_KINDS, VERSION, read_manifest
 from sghash.index.container import read_sections
+from sghash.models.baselines.lsh import LSH
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -24,7 +25,7 @@ def numbers(n):
 
 
 def bits():
-    return sghash.LSH(n_bits=13, random_state=0).fit(numbers(50))
+    return LSH(n_bits=13, random_state=0).fit(numbers(50))
 
 
 def bytes_():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sghash import Collection, InvalidInput
+from sghash import Collection
+from sghash.errors import InvalidInput
 from sghash.validation import METRICS
 from tests.collection.formulas import best, check, formula, sums
 

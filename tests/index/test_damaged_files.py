@@ -8,7 +8,8 @@ import struct
 import numpy as np
 import pytest
 
-from sghash import BadFile, InvalidInput, NewerFormat, pack_bits
+from sghash.bits import pack_bits
+from sghash.errors import BadFile, InvalidInput, NewerFormat
 from sghash.index import HammingIndex, TableIndex
 from sghash.index.file import verify_index
 from tests.index.version_2 import Parts

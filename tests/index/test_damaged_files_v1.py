@@ -9,7 +9,9 @@ import zlib
 import numpy as np
 import pytest
 
-from sghash import BadFile, HammingIndex, pack_bits
+from sghash.bits import pack_bits
+from sghash.errors import BadFile
+from sghash.index import HammingIndex
 from sghash.index.file import verify_index
 from tests.index.version_1 import PREFIX, write_version_1
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import sghash
+from sghash.bits import pack_bits
 from sghash.index import HammingIndex, TableIndex
 from sghash.tables import QueryTables
 from tests.index.version_1 import write_version_1
@@ -22,7 +22,7 @@ QUERIES = QueryTables(
 def filled(index):
     """The content of the golden files, written out once and never changed."""
     bits = (np.arange(7 * 21).reshape(7, 21) * 37) % 5 < 2
-    index.add(sghash.pack_bits(bits), ids=[2, 3, 5, 7, 11, 13, 17])
+    index.add(pack_bits(bits), ids=[2, 3, 5, 7, 11, 13, 17])
     index.delete([17])
     return index
 

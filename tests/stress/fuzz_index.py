@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sghash import InvalidInput, SghashError, pack_bits
+from sghash.bits import pack_bits
+from sghash.errors import InvalidInput, SghashError
 from sghash.index import HammingIndex, TableIndex
 from sghash.index.file import verify_index
 from sghash.kernels import reference

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import sghash
-from sghash import BadFile, Collection, InvalidInput
+from sghash import Collection
 from sghash.collection.storage.manifest import read_manifest, write_manifest
+from sghash.errors import BadFile, InvalidInput
+from sghash.models.quantizers.pca_reconstruction import PCAReconstruction
 from tests.collection.formulas import best, check, sums
 
 WIDTH, N = 12, 300
@@ -137,10 +139,10 @@ def test_reencoding_to_a_model_that_cannot_score_the_metric_is_refused(
 
 
 def test_models_without_codes_of_bits_or_bytes_are_refused(tmp_path, training):
-    model = sghash.PCAReconstruction(n_components=3).fit(training)
+    model = PCAReconstruction(n_components=3).fit(training)
     with pytest.raises(InvalidInput, match="whose codes are bits or bytes"):
         Collection.create(tmp_path / "c", model)
-    with pytest.raises(sghash.InvalidInput, match="fitted"):
+    with pytest.raises(InvalidInput, match="fitted"):
         Collection.create(tmp_path / "c", "a model")
 
 
