@@ -26,10 +26,9 @@ from sghash.collection.storage.loading import load_state
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
 from sghash.collection.storage.writer import Writer
-from sghash.collection.stored_model import check_values, first_manifest, place_new_model
+from sghash.collection.stored_model import first_manifest, place_new_model
 from sghash.collection.where.choice import ids_of, live_ids
 from sghash.errors import InvalidInput, StorageError
-from sghash.index import TableIndex
 from sghash.neighbors import Neighbors, RangeNeighbors
 from sghash.validation import (
     Codes,
@@ -208,13 +207,12 @@ class Collection:
         fingerprint: str,
     ) -> Ids:
         """Add codes made elsewhere by the model of this `fingerprint`, which must be the same."""
-        state, holder = self._moment
+        state = self._moment.state
         answers.check_fingerprint(state, fingerprint)
         if state.manifest.keep_vectors is not None:
             raise InvalidInput("this collection keeps vectors: add the vectors, not their codes")
         array = check_codes(codes, state.manifest.n_bits)
-        if state.manifest.kind == TableIndex.kind:
-            check_values(holder.model, array)
+        answers.check_values_of(self._moment, array)
         columns = columns_of(metadata, len(array))
         return self._append(None, array, fingerprint, ids, columns, replacing=False)
 

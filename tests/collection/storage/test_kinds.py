@@ -54,9 +54,9 @@ def test_codes_that_name_no_centroid_are_refused(filled, product, vectors):
 @pytest.mark.parametrize("stored", [False, True])
 def test_verify_finds_codes_that_name_no_centroid(tmp_path, product, stored, monkeypatch):
     """As if an older version had let them in: every checksum is right."""
-    from sghash.collection import collection as module
+    from sghash.collection import answers
 
-    monkeypatch.setattr(module, "check_values", lambda model, codes: None)
+    monkeypatch.setattr(answers, "check_values", lambda model, codes: None)
     with Collection.create(tmp_path / "c", product) as collection:
         codes = np.full((3, 5), 9, dtype=np.uint8)
         collection.add_codes(codes, fingerprint=product.fingerprint_)
