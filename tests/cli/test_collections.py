@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +13,8 @@ import pytest
 import sghash
 from sghash.cli.inputs import metric_of
 from sghash.data.conversion import WRITERS
+
+GOLDEN = Path(__file__).parents[1] / "golden"
 
 
 def found_by(answers):
@@ -260,6 +264,33 @@ def test_verify_tells_what_is_whole_and_names_what_is_not(run, folder):
     for name in ("kept", "model", "index"):
         out = run("verify", name, cwd=folder)
         assert out.returncode == 1 and name in out.stderr, out.stderr
+
+
+def test_an_old_collection_is_whole_and_says_how_to_bring_it_up_to_date(run, folder):
+    shutil.copytree(GOLDEN / "collection-v1", folder / "old")
+    out = run("verify", "old", cwd=folder)
+    assert out.returncode == 0 and out.stdout.startswith("whole: collection of 6 rows")
+    for verb in ("verify", "info"):
+        assert "Collection.compact() brings them up to date" in run(verb, "old", cwd=folder).stdout
+        assert "compact()" in run(verb, "old", "--json", cwd=folder).facts["advice"]
+    with sghash.Collection.open(folder / "old", writable=True) as opened:
+        opened.add(np.zeros((1, 6), np.float32))
+    assert "advice" in run("info", "old", "--json", cwd=folder).facts
+    with sghash.Collection.open(folder / "old", writable=True) as opened:
+        opened.compact()
+    for verb in ("verify", "info"):
+        assert "advice" not in run(verb, "old", "--json", cwd=folder).facts
+
+
+def test_info_and_verify_know_every_kind_of_index(run, folder):
+    for name in ("index-v1.sgh", "index-v2.sgh", "index-v2-tables.sgh"):
+        facts = run("info", str(GOLDEN / name), "--json", cwd=folder).facts
+        kind = "tables" if "tables" in name else "hamming"
+        assert facts == {"kind": "index", "index": kind, "n_bits": 21, "n_bytes": 3, "codes": 6,
+                         "bytes": 6 * 3 + 6 * 8}  # fmt: skip
+        assert run("verify", str(GOLDEN / name), "--json", cwd=folder).facts["rows"] == 6
+    about = run("info", "kept", "--json", cwd=folder).facts
+    assert about["kind"] == "collection" and about["index"] == "hamming"
 
 
 def test_info_describes_collections_vectors_names_and_parts(run, folder):

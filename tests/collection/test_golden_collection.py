@@ -12,6 +12,10 @@ import pytest
 import sghash
 from sghash import Collection
 from sghash.collection.storage import writer
+from sghash.collection.storage.log import read_log
+from sghash.collection.storage.manifest import SEGMENT_KINDS, VERSION, read_manifest
+from sghash.index.container import read_sections
+from sghash.models.baselines.lsh import LSH
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -20,9 +24,20 @@ def numbers(n):
     return ((np.arange(n * 6).reshape(n, 6) * 37) % 11 - 5).astype(np.float32)
 
 
-def write_golden(path):
+def bits():
+    return LSH(n_bits=13, random_state=0).fit(numbers(50))
+
+
+def bytes_():
+    options = {"n_parts": 2, "n_centroids": 4, "n_iterations": 5, "random_state": 0}
+    return sghash.ProductQuantizer(**options).fit(numbers(50))
+
+
+MODELS = {"hamming": bits, "tables": bytes_}
+
+
+def write_golden(path, model):
     """Every kind of file and section, written out once and never changed."""
-    model = sghash.models.LSH(n_bits=13, random_state=0).fit(numbers(50))
     with Collection.create(path, model, keep_vectors="float16") as collection:
         collection.add(numbers(6), list("abcdef"), {"n": range(6), "t": ["x", None] * 3})
         collection.compact()
@@ -34,7 +49,13 @@ def write_golden(path):
         collection.delete([0])
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("collection-v*")), ids=lambda p: p.name)
+EXPECTED = np.vstack([numbers(9)[8:], numbers(6)[3:], numbers(12)[10:]])
+every_golden = pytest.mark.parametrize(
+    "path", sorted(GOLDEN.glob("collection-v*")), ids=lambda path: path.name
+)
+
+
+@every_golden
 def test_golden_collections_stay_readable(path, tmp_path):
     shutil.copytree(path, tmp_path / "c")
     for writable in (False, True):
@@ -48,19 +69,82 @@ def test_golden_collections_stay_readable(path, tmp_path):
                 "n": [None, 3, 4, 5, None, None],
                 "t": [None, None, "x", None, None, None],
             }
-            expected = np.vstack([numbers(9)[8:], numbers(6)[3:], numbers(12)[10:]])
-            np.testing.assert_array_equal(found.vectors, expected)
-            np.testing.assert_array_equal(found.codes, collection.model.encode(expected))
+            np.testing.assert_array_equal(found.vectors, EXPECTED)
+            np.testing.assert_array_equal(found.codes, collection.model.encode(EXPECTED))
     with Collection.open(tmp_path / "c", writable=True) as collection:
         assert collection.add(numbers(1)).tolist() == [51]
 
 
-def test_there_is_one_of_every_version():
-    from sghash.collection.storage.manifest import VERSION
+@every_golden
+def test_golden_collections_are_searched_and_say_what_they_are(path):
+    collection = Collection.open(path)
+    stats, queries = collection.stats(), EXPECTED + np.float32(0.01)
+    assert stats["kind"] == ("tables" if path.name.endswith("tables") else "hamming")
+    assert stats["format_version"] == int(path.name[len("collection-v")])
+    codes = collection.get(collection.ids).codes
+    found = collection.search(queries, 3, threads=1)
+    if stats["kind"] == "hamming":
+        apart = np.bitwise_count(collection.model.encode(queries)[:, None] ^ codes).sum(axis=2)
+    else:
+        decoded = collection.model.decode(codes)
+        apart = np.square(queries[:, None] - decoded).sum(axis=2)
+    order = np.argsort(apart, axis=1, kind="stable")[:, :3]
+    np.testing.assert_allclose(found.distances, np.take_along_axis(apart, order, 1), rtol=1e-5)
+    np.testing.assert_array_equal(found.ids, collection.ids[order])
 
+
+@every_golden
+def test_compact_brings_every_file_up_to_date(path, tmp_path):
+    shutil.copytree(path, tmp_path / "c")
+    old = path.name == "collection-v1"
+    assert Collection.open(tmp_path / "c").stats()["has_old_files"] == old
+    with Collection.open(tmp_path / "c", writable=True) as collection:
+        before = collection.get(collection.ids)
+        collection.compact()
+        after = collection.get(collection.ids)
+        assert all(np.array_equal(a, b) for a, b in zip(before[:3], after[:3], strict=True))
+        assert not collection.stats()["has_old_files"]
+        assert collection.stats()["format_version"] == VERSION
+    assert Collection.open(tmp_path / "c").verify()[:2] == (6, 0)
+
+
+def test_one_new_segment_does_not_bring_the_old_ones_up_to_date(tmp_path, monkeypatch):
+    shutil.copytree(GOLDEN / "collection-v1", tmp_path / "c")
+    monkeypatch.setattr(writer, "LOG_RECORDS", 1)
+    with Collection.open(tmp_path / "c", writable=True) as collection:
+        collection.add(numbers(1))
+        stats = collection.stats()
+    assert stats["format_version"] == 2 and stats["has_old_files"]
+
+
+def test_there_is_one_of_every_version_and_of_every_kind():
     names = sorted(path.name for path in GOLDEN.glob("collection-v*"))
-    assert names == [f"collection-v{version}" for version in range(1, VERSION + 1)]
+    assert names == ["collection-v1", "collection-v2", "collection-v2-tables"]
+    assert VERSION == 2 and set(MODELS) == set(SEGMENT_KINDS)
+
+
+def skeleton(folder):
+    """What is in the files of a collection, without what is drawn at random."""
+    found = {}
+    for path in sorted(folder.glob("segment-*")) + sorted(folder.glob("deleted-*")):
+        file = read_sections(path, path.read_bytes()[:8])
+        about = {n: v for n, v in file.about.items() if n not in ("identity", "segment")}
+        found[path.name] = about, {n: array.tolist() for n, array in file.arrays.items()}
+    manifest = read_manifest(folder)
+    drawn = ("identity", "log_identity", "segments", "model_files", "model_bytes")
+    found["manifest"] = {n: v for n, v in vars(manifest).items() if n not in drawn}
+    found["segments"] = [(e.file, e.n, e.deleted, e.kind) for e in manifest.segments]
+    found["records"] = [len(payload) for payload in read_log(folder / manifest.log).payloads]
+    return found
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_what_is_written_today_is_the_newest_golden_collection(kind, tmp_path):
+    """With the model of then: one that is fitted today may be another."""
+    name = {"hamming": "collection-v2", "tables": "collection-v2-tables"}[kind]
+    write_golden(tmp_path / "c", Collection.open(GOLDEN / name).model)
+    assert skeleton(tmp_path / "c") == skeleton(GOLDEN / name)
 
 
 if __name__ == "__main__":
-    write_golden(Path(sys.argv[1]))
+    write_golden(Path(sys.argv[1]), MODELS[sys.argv[2]]())

@@ -247,6 +247,9 @@ def test_rows_that_lie_elsewhere_are_not_copied(case, rng):
     before = codes.copy()
     assert over.add(codes[:1]).tolist() == [47] and len(like) == 0
     np.testing.assert_array_equal(codes, before)
+    index.delete([20])
+    with_a_gap = like.over(codes[:39], index.row_ids)
+    assert with_a_gap.add(codes[:1]).tolist() == [47]  # not 46, which is in use
 
 
 @every_case

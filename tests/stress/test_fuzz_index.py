@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
+import pytest
+
+from tests.stress import fuzz_index
+
+NAMES = ("hamming 1", "hamming 2", "tables 2")
 
 
-def load_fuzz():
-    path = Path(__file__).with_name("fuzz_index.py")
-    spec = importlib.util.spec_from_file_location("fuzz_index", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def check(counts, n):
+    assert sum(counts.values()) == 2 * n
+    for name in NAMES:
+        both = counts[name, "refused"] + counts[name, "consistent"]
+        # Each must happen often for every kind, or nothing was tested.
+        assert counts[name, "refused"] > both / 2 and counts[name, "consistent"] > both / 20
 
 
 def test_damaged_files_are_refused_or_consistent():
-    counts = load_fuzz().run(seed=1, n=300)
-    assert counts["refused"] + counts["consistent"] == 600
-    # Both must happen often, or nothing was tested.
-    assert counts["refused"] > 300 and counts["consistent"] > 50
+    check(fuzz_index.run(seed=1, n=400), 400)
+
+
+@pytest.mark.slow
+def test_twenty_thousand_damaged_files():
+    check(fuzz_index.run(seed=2, n=20_000), 20_000)
+
+
+def test_the_fuzzer_notices_what_it_shall(monkeypatch):
+    """With the checks of ids gone, ids that fall are taken, and that is seen."""
+    from sghash.index import file
+
+    monkeypatch.setattr(file, "_check_ids", lambda *arguments: None)
+    with pytest.raises(AssertionError):
+        fuzz_index.run(seed=1, n=2000)

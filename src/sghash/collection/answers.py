@@ -11,14 +11,21 @@ from sghash.collection.moment import Moment, Scoring
 from sghash.collection.ranges import hamming_within, pairs_within
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
-from sghash.collection.stored_model import encode_queries
+from sghash.collection.stored_model import check_values, encode_queries
 from sghash.collection.where.choice import allowed_rows
 from sghash.errors import InvalidInput
 from sghash.index import HammingIndex
 from sghash.index.plans import plan_stages
 from sghash.index.stages import Part, Query, run_stages
 from sghash.neighbors import Neighbors, RangeNeighbors
-from sghash.validation import check_codes, check_k, check_radius, check_threads, check_vectors
+from sghash.validation import (
+    Codes,
+    check_codes,
+    check_k,
+    check_radius,
+    check_threads,
+    check_vectors,
+)
 
 
 def neighbors_of(
@@ -113,6 +120,12 @@ def _check_comparable(state: State) -> None:
             "the codes of this collection name rows of tables and have no Hamming distance: "
             "use search, or a collection whose model makes bits"
         )
+
+
+def check_values_of(moment: Moment, codes: Codes) -> None:
+    """Refuse codes that name what the model does not have; where codes are bits, any will do."""
+    if moment.state.manifest.kind != HammingIndex.kind:
+        check_values(moment.holder.model, codes)
 
 
 def check_fingerprint(state: State, fingerprint: str) -> None:

@@ -204,6 +204,7 @@ class Collection:
         if state.manifest.keep_vectors is not None:
             raise InvalidInput("this collection keeps vectors: add the vectors, not their codes")
         array = check_codes(codes, state.manifest.n_bits)
+        answers.check_values_of(self._moment, array)
         columns = columns_of(metadata, len(array))
         return self._append(None, array, fingerprint, ids, columns, replacing=False)
 

@@ -49,6 +49,8 @@ def read_records(state: State, ids: Ids, model: Any) -> Records:
 
 
 def _reconstructions(model: Any, codes: Codes) -> Vectors | None:
+    if model.capabilities.codes == "bytes":
+        return np.asarray(model.decode(codes), dtype=np.float32)
     try:
         decoded: Vectors = model.decode(codes)
     except InvalidInput:

@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sghash.blocks import blocks_of
 from sghash.collection.storage.manifest import KEPT, Manifest, read_manifest
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import sha256_of, storage_errors
 from sghash.validation import METRICS, Codes, Vectors, check_choice
 
 FILES = ("config.json", "model.safetensors")
-
+_BLOCK_ROWS = 1 << 20
 
 # Codes of a model -> kind of the index that searches them.
 _KINDS = {"bits": "hamming", "bytes": "tables"}
@@ -103,12 +104,40 @@ def load_checked(folder: Path, manifest: Manifest) -> Any:
         raise StorageError(
             f"{folder} was given another model since it was opened here: call refresh()"
         ) from error
-    sizes = model.code_bits, model.n_features_in_
-    if model.fingerprint_ != manifest.fingerprint or sizes != (manifest.n_bits, manifest.width):
+    if not _made_the_codes(model, manifest):
         raise BadFile(
             f"{path} is not the model that the codes were made with: restore it from a copy"
         )
     return model
+
+
+def _made_the_codes(model: Any, manifest: Manifest) -> bool:
+    """Whether a model makes codes of the kind and size that a manifest says, for its metric."""
+    try:
+        kind = check_model(model)
+        if kind == "tables":
+            model.scorer(manifest.metric)
+    except InvalidInput:
+        return False
+    found = kind, model.code_bits, model.n_features_in_, model.fingerprint_
+    return found == (manifest.kind, manifest.n_bits, manifest.width, manifest.fingerprint)
+
+
+def check_values(model: Any, codes: Codes) -> None:
+    """Refuse codes with a byte that names no row of the model's tables.
+
+    Bytes mean something each by itself: the model is asked about every value that occurs, in at
+    most 256 codes put together of them.
+    """
+    if model.capabilities.codes != "bytes" or not len(codes):
+        return
+    occurs = np.zeros((codes.shape[1], 256), dtype=np.bool_)
+    for _, block in blocks_of(codes, _BLOCK_ROWS):
+        for place, column in enumerate(np.asarray(block).T):
+            occurs[place, column] = True
+    columns = [np.flatnonzero(values) for values in occurs]
+    n_values = max(map(len, columns))
+    model.decode(np.stack([np.resize(c, n_values) for c in columns], axis=1).astype(np.uint8))
 
 
 class CheckedVectors(NamedTuple):

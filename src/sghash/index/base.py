@@ -89,7 +89,7 @@ class CodeIndex(ABC):
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._held = Held(codes, row_ids, row_ids.first + row_ids.n)
+        other._held = Held(codes, row_ids, row_ids.last + 1)
         other._change = Guard()
         other._leave_unchecked()
         return other

@@ -143,7 +143,10 @@ def read_sections(path: Path, magic: bytes, *, in_memory: bool = False) -> Secti
             stream.seek(0)
             data = memoryview(stream.read())
         else:
-            data = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+            try:
+                data = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ))
+            except ValueError as error:
+                raise BadFile(f"{path} was emptied while it was read: restore it") from error
     about, table = _parsed(path, text)
     arrays, offset, n_blocks = {}, _PREFIX.size + length, 0
     for name, kind, shape in table:
@@ -171,6 +174,8 @@ def _parsed(path: Path, text: bytes) -> tuple[dict[str, Any], list[tuple[str, st
     try:
         about = json.loads(text)
         table = about.pop("sections")
+        if not isinstance(table, list):
+            raise ValueError("its sections are no list")
         for name, kind, shape in table:
             right = isinstance(name, str) and kind in DTYPES and isinstance(shape, list)
             right = right and 1 <= len(shape) <= 2

@@ -15,14 +15,19 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.errors import BadFile, InvalidInput
+from sghash.errors import BadFile, InvalidInput, NewerFormat
 from sghash.files import write_atomically
 from sghash.index import file_v1
 from sghash.index.container import Packing, SectionFile, read_sections, section_of
 from sghash.index.rows import RowIds
-from sghash.validation import MAX_ID, Codes, Ids
+from sghash.validation import MAX_BITS, MAX_ID, Codes, Ids
 
 MAGIC = file_v1.MAGIC
+#: Kind of index -> options that its file may have: whole numbers, and arrays (float64).
+OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "hamming": (("n_bits",), ()),
+    "tables": (("n_bytes", "n_bits"), ("gram",)),
+}
 
 
 class StoredIndex(NamedTuple):
@@ -81,15 +86,19 @@ def read_index(path: str | os.PathLike[str], kind: str, *, mmap: bool) -> Stored
     return found
 
 
+def stored_kind(path: str | os.PathLike[str]) -> str:
+    """Return the kind of the index in a file, whose header is checked; its rows are not read."""
+    target = Path(path)
+    if file_v1.is_version_1(target):
+        return "hamming"
+    return _checked(read_sections(target, MAGIC)).kind
+
+
 def verify_index(path: str | os.PathLike[str]) -> None:
     """Read the whole file and raise `BadFile` unless every checksum fits."""
-    from sghash.index import INDEXES
+    from sghash.index import load_index
 
-    target = Path(path)
-    kind = "hamming"
-    if not file_v1.is_version_1(target):
-        kind = _checked(read_sections(target, MAGIC, in_memory=True)).kind
-    INDEXES[kind].load(target)
+    load_index(path)
 
 
 def _of_version_1(path: Path, *, mmap: bool) -> StoredIndex:
@@ -104,26 +113,56 @@ def _checked(file: SectionFile) -> StoredIndex:
     """What a file holds, if all of its parts agree."""
     about, arrays = file.about, dict(file.arrays)
     try:
-        kind, plain = about["kind"], dict(about["options"])
+        kind, plain = about["kind"], about["options"]
         n, first, next_id = (about[name] for name in ("n", "first", "next_id"))
         numbers = n, first, next_id
-        if any(type(number) is not int or number < 0 for number in numbers):
+        if any(type(number) is not int or not 0 <= number <= MAX_ID + 1 for number in numbers):
             raise ValueError("its numbers are not valid")
-        if kind not in ("hamming", "tables"):
-            raise ValueError(f"it is of the kind {kind!r}")
         codes = arrays.pop("codes")
         if codes.dtype != np.uint8 or codes.ndim != 2 or len(codes) != n:
             raise ValueError(f"its codes are {codes.dtype} {codes.shape}, not uint8 of {n} rows")
         ids = arrays.pop("ids", None)
         _check_ids(n, first, next_id, ids)
-        for name in list(arrays):
-            option = name.removeprefix("options.")
-            if option == name or option in plain:
-                raise ValueError(f"its {name} belong to nothing")
-            plain[option] = arrays.pop(name)
+        options = _checked_options(file.path, kind, plain, arrays)
+    except BadFile:
+        raise
     except (KeyError, ValueError, TypeError) as error:
-        raise BadFile(f"{file.path} is damaged ({error}): restore it from a copy") from error
-    return StoredIndex(kind, plain, codes, RowIds(n, first, ids), next_id)
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise BadFile(f"{file.path} is damaged ({reason}): restore it from a copy") from error
+    return StoredIndex(kind, options, codes, RowIds(n, first, ids), next_id)
+
+
+def _checked_options(
+    path: Path, kind: Any, plain: Any, arrays: Mapping[str, NDArray[Any]]
+) -> dict[str, Any]:
+    """The options of an index, numbers and arrays together; what is not known is newer."""
+    if not isinstance(kind, str) or not isinstance(plain, dict):
+        raise ValueError("its kind or its options are not valid")
+    if kind not in OPTIONS:
+        raise NewerFormat(
+            f"{path} holds an index of the kind {_short(kind)}, this sghash knows "
+            f"{', '.join(OPTIONS)}: upgrade sghash"
+        )
+    of_numbers, of_arrays = OPTIONS[kind]
+    unknown = {*plain} - {*of_numbers} | {*arrays} - {f"options.{name}" for name in of_arrays}
+    if unknown:
+        raise NewerFormat(
+            f"{path} has {_short(min(unknown))}, which this sghash does not know in an index of "
+            f"the kind {kind!r}: upgrade sghash, or restore the file from a copy"
+        )
+    for name, value in plain.items():
+        if type(value) is not int or not 1 <= value <= MAX_BITS:
+            raise ValueError(f"its {name} is {_short(value)}, not a number from 1 to {MAX_BITS}")
+    given = {name.removeprefix("options."): array for name, array in arrays.items()}
+    for name, array in given.items():
+        if array.dtype != np.float64:
+            raise ValueError(f"its {name} is {array.dtype}, not float64")
+    return {**plain, **given}
+
+
+def _short(value: Any) -> str:
+    """A value as a sentence can show it: on one line, and not for ever."""
+    return repr(value)[:40]
 
 
 def _check_ids(n: int, first: int, next_id: int, ids: Ids | None) -> None:

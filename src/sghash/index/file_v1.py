@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import BadFile, NewerFormat
-from sghash.validation import MAX_BITS, Codes, Ids, n_bytes_of
+from sghash.validation import MAX_BITS, MAX_ID, Codes, Ids, n_bytes_of
 
 MAGIC = b"SGHINDEX"
 VERSION = 1
@@ -39,7 +39,7 @@ _MAX_HEADER = 1 << 16
 _RANGES = {
     "n_bits": (1, MAX_BITS),
     "n": (0, 1 << 56),
-    "next_id": (0, 1 << 63),
+    "next_id": (0, MAX_ID + 1),
     "data_start": (_PREFIX.size, 1 << 62),
     "ids_start": (_PREFIX.size, 1 << 62),
     "codes_crc32": (0, (1 << 32) - 1),

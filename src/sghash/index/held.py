@@ -56,7 +56,7 @@ class Held:
                 )
         next_id = max(self.next_id, int(ids[-1]) + 1)
         old = self.row_ids
-        last = old.first + old.n - 1 if old.ids is None or not old.n else int(old.ids[-1])
+        last = old.last
         if not old.n:
             return Held(self._continued(codes), row_ids(ids), next_id)
         if ids[0] > last:

@@ -44,6 +44,13 @@ class RowIds(NamedTuple):
         return np.where(self.ids[rows] == ids, rows, -1)
 
     @property
+    def last(self) -> int:
+        """The largest id; one below `first` where there are no rows."""
+        if self.ids is None or not self.n:
+            return self.first + self.n - 1
+        return int(self.ids[-1])
+
+    @property
     def nbytes(self) -> int:
         """Bytes of memory."""
         return 0 if self.ids is None else self.ids.nbytes

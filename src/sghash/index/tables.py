@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from sghash.kernels.tables.search import Terms
 
 MAX_BYTES = MAX_BITS // 8
+#: What all entries of a gram may add up to: float32 holds it.
+MAX_TERM = 1e37
+#: By what share of its largest entry a gram may differ from its mirror image: rounding.
+SYMMETRY = 1e-6
 # Held while terms are computed, of any rows: two threads must not do the same work at once.
 _terms_guard = Guard()
 
@@ -232,6 +236,14 @@ def _checked_gram(gram: ArrayLike, n_bits: int | None) -> NDArray[np.float64]:
     if array.shape != (n_bits, n_bits) or array.dtype.kind not in "fiu":
         raise InvalidInput(f"gram must be numbers of the shape ({n_bits}, {n_bits})")
     array = array.astype(np.float64)
-    if not np.isfinite(array).all() or not np.allclose(array, array.T):
-        raise InvalidInput("gram must be finite and symmetric")
+    if not np.isfinite(array).all():
+        raise InvalidInput("gram must be finite")
+    # A code's term is a float32 sum of its entries, however many bits are set.
+    largest = float(np.abs(array).max())
+    if largest * array.size > MAX_TERM:
+        raise InvalidInput(
+            f"gram reaches {largest:.3g}: the sum of its entries must stay below {MAX_TERM:.0e}"
+        )
+    if np.abs(array - array.T).max() > SYMMETRY * largest:
+        raise InvalidInput("gram must be symmetric")
     return array

@@ -16,6 +16,7 @@ from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import data_part, dataset_names, key_option, open_rows, rows_type
 from sghash.cli.printing import printable, show
 from sghash.cli.streams import STDIO, check_readable
+from sghash.cli.verbs.verify import advice_for
 from sghash.data import READERS
 from sghash.data.catalog import CATALOG
 from sghash.errors import BadFile, InvalidInput
@@ -108,7 +109,7 @@ def _describe(what: str, key: str | None) -> dict[str, Any]:
         raise BadFile(f"{what} does not exist, and is no name of a model or of a data set")
     if path.is_dir():
         if (path / "manifest.json").is_file():
-            return {"kind": "collection"} | sghash.Collection.open(path).stats()
+            return _collection(path)
         if (path / "config.json").is_file():
             return _model(path)
         if not _has_vectors(path):
@@ -118,9 +119,21 @@ def _describe(what: str, key: str | None) -> dict[str, Any]:
     with open(path, "rb") as stream:
         is_index = stream.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
     if is_index or not path.name.endswith(tuple(READERS)):
-        index = sghash.HammingIndex.load(path, mmap=True)
-        return {"kind": "index", "n_bits": index.n_bits, "codes": len(index), "bytes": index.nbytes}
+        return _index(path)
     return _vectors(what, key)
+
+
+def _collection(path: Path) -> dict[str, Any]:
+    stats = sghash.Collection.open(path).stats()
+    return stats | {"kind": "collection", "index": stats["kind"]} | advice_for(stats)
+
+
+def _index(path: Path) -> dict[str, Any]:
+    from sghash.index import load_index
+
+    index = load_index(path, mmap=True)
+    sizes = {"n_bytes": index.n_bytes, "codes": len(index), "bytes": index.nbytes}
+    return {"kind": "index", "index": index.kind, "n_bits": getattr(index, "n_bits", None)} | sizes
 
 
 def _has_vectors(folder: Path) -> bool:

@@ -33,7 +33,9 @@ def command(path: Path, as_json: bool) -> None:
     """
     facts = {"path": str(path), "kind": kind_of(path)} | _CHECKS[kind_of(path)](path)
     counts = ", ".join(f"{facts[name]} {noun}" for name, noun in _NOUNS.items() if name in facts)
-    show(facts, f"whole: {facts['kind']} of {counts}: {path}", as_json=as_json)
+    lines = [f"whole: {facts['kind']} of {counts}: {path}"]
+    lines += [facts["advice"]] if "advice" in facts else []
+    show(facts, lines, as_json=as_json)
 
 
 def kind_of(path: Path) -> str:
@@ -52,12 +54,23 @@ def kind_of(path: Path) -> str:
 
 def _collection(path: Path) -> dict[str, Any]:
     with row_bar("verifying", unit="file") as bar:
-        found = sghash.Collection.open(path).verify(callback=bar)
+        collection = sghash.Collection.open(path)
+        found = collection.verify(callback=bar)
     return {
         "rows": found.n_rows,
         "deleted": found.n_deleted,
         "files": found.n_files,
         "bytes": found.n_bytes,
+    } | advice_for(collection.stats())
+
+
+def advice_for(stats: dict[str, Any]) -> dict[str, str]:
+    """What to do about a collection that has files of an earlier format, if it has any."""
+    if not stats["has_old_files"]:
+        return {}
+    return {
+        "advice": "some files are of an earlier format: all is well, and Collection.compact() "
+        "brings them up to date (sghash backup does so for a copy)"
     }
 
 
@@ -68,8 +81,9 @@ def _model(path: Path) -> dict[str, Any]:
 
 
 def _index(path: Path) -> dict[str, Any]:
-    index = sghash.HammingIndex.load(path)
-    return {"rows": len(index), "bytes": path.stat().st_size}
+    from sghash.index import load_index
+
+    return {"rows": len(load_index(path)), "bytes": path.stat().st_size}
 
 
 _CHECKS = {"collection": _collection, "model": _model, "index": _index}

@@ -105,6 +105,11 @@ class Manifest:
     kind: str = SEGMENT_KINDS[0]
     version: int = VERSION
 
+    @property
+    def has_old_files(self) -> bool:
+        """Whether this, or a segment it names, is of an earlier format than what is written now."""
+        return self.version < VERSION or any(not entry.identity for entry in self.segments)
+
     def files(self) -> set[str]:
         """Names of all files and folders it refers to, and of itself."""
         named = {NAME, self.model, self.log}

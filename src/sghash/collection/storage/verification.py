@@ -14,7 +14,7 @@ from sghash.collection.storage.rows import Rows
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
 from sghash.collection.storage.texts import Texts, key_table
-from sghash.collection.stored_model import FILES, load_checked, verify_model
+from sghash.collection.stored_model import FILES, check_values, load_checked, verify_model
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import storage_errors
 from sghash.validation import MAX_ID, check_codes
@@ -53,7 +53,7 @@ def verify(folder: Path, *, callback: Progress | None = None) -> Summary:
 def _verify(folder: Path, state: State, callback: Progress | None) -> Summary:
     manifest = state.manifest
     verify_model(folder, manifest)
-    load_checked(folder, manifest)
+    model = load_checked(folder, manifest)
     files = [segment.file for segment in state.stored if segment.file is not None]
     n_bytes = 0
     for done, file in enumerate(files, start=1):
@@ -62,7 +62,7 @@ def _verify(folder: Path, state: State, callback: Progress | None) -> Summary:
             callback(done, len(files))
     for segment in state.segments():
         name = folder / manifest.log if segment.file is None else segment.file.path
-        check_contents(name, segment.rows, manifest.n_bits)
+        check_contents(name, segment.rows, manifest.n_bits, model)
     _check_once(folder, state)
     # Marks of deleted rows were tested when the state was read.
     plain = [folder / NAME, folder / manifest.log]
@@ -96,10 +96,11 @@ def _check_once(folder: Path, state: State) -> None:
                 )
 
 
-def check_contents(path: Path, rows: Rows, n_bits: int) -> None:
+def check_contents(path: Path, rows: Rows, n_bits: int, model: Any) -> None:
     """Raise `BadFile` unless all that rows hold can be what a writer wrote."""
     try:
         check_codes(rows.codes, n_bits)
+        check_values(model, rows.codes)
         _, first, ids = rows.index.row_ids
         if ids is not None and len(rows):
             _expect(ids[0] == first and int(ids[-1]) <= MAX_ID, "ids")
@@ -160,4 +161,5 @@ def stats(state: State) -> dict[str, Any]:
         "model_bytes": manifest.model_bytes,
         "bytes_per_row": (stored + state.log_end) / n if n else 0.0,
         "format_version": manifest.version,
+        "has_old_files": manifest.has_old_files,
     }
