@@ -259,7 +259,7 @@ def test_wrong_options_are_refused_in_a_sentence(name):
             if told is not None:
                 assert option in told and "\n" not in told
                 continue
-            for learned in model._learned:
+            for learned in model.learned_names:
                 assert np.isfinite(getattr(model, learned)).all(), (option, value)
 
 
@@ -276,7 +276,7 @@ EVERY = sorted(MODELS)
 @pytest.mark.parametrize("name", EVERY)
 def test_a_seed_is_an_int_a_generator_or_an_old_random_state(name, tmp_path, monkeypatch):
     """An int is the generator that NumPy makes of it; what is given is kept as it is."""
-    if (extra := model_class(name).capabilities.extra) is not None:
+    if (extra := model_class(name)().capabilities.extra) is not None:
         pytest.importorskip(extra)
     monkeypatch.setattr("sghash.models.quantizers.generative.START_STEPS", 50)
     seeds = (5, np.int64(5), np.random.default_rng(5))

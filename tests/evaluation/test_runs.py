@@ -21,6 +21,7 @@ from sghash.evaluation import (
     run_all,
     run_once,
     runs as runs_module,
+    searching,
 )
 from sghash.evaluation.specs import ModelSpec, build_model, format_model, parse_model
 from sghash.models import LSH
@@ -270,7 +271,7 @@ def test_quantizers_are_searched_by_their_tables(bench: Bench) -> None:
 def test_more_queries_than_tables_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     run = Run("ProductQuantizer", 16, 0, {"n_iterations": 2})
     whole = run_once(run, bench)
-    monkeypatch.setattr(runs_module, "_QUERIES_AT_ONCE", 7)
+    monkeypatch.setattr(searching, "_QUERIES_AT_ONCE", 7)
     assert lasting(run_once(run, bench)) == lasting(whole)
 
 
@@ -280,7 +281,7 @@ def test_a_quantizer_is_given_the_metric_of_the_data(monkeypatch: pytest.MonkeyP
     for metric in METRICS_OF_VECTORS:
         bench = Bench(replace(data, metric=metric), k=5, depths=(50,), threads=1)
         row = run_once(Run("GenerativeQuantizer", 16, 0, {"n_rounds": 1}), bench)
-        assert row["options"]["metric"] == metric and row["values"]["recall5@50"] > 0.5
+        assert row["settings"]["options"]["metric"] == metric and row["values"]["recall5@50"] > 0.5
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def folder(tmp_path, rng):
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_learned_attribute_is_described(name):
-    assert set(CONTENTS[name]) == set(model_class(name)._learned)
+    assert set(CONTENTS[name]) == set(model_class(name).learned_names)
 
 
 CONSTANT = np.full((30, 6), 2.5, dtype=np.float32)

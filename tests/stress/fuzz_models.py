@@ -55,7 +55,7 @@ def make(name: str, rng: np.random.Generator) -> Any:
         setattr(model, attribute, value)
     for attribute, value in _exact(name, rng).items():
         setattr(model, attribute, value)
-    if "history_" in model._recorded:
+    if "history_" in model.recorded_names:
         model.history_ = {"step": [1.0, 2.0]}
     return model
 

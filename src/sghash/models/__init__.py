@@ -131,7 +131,7 @@ def _load(path: Path) -> Any:
     if not isinstance(name, str) or name not in MODELS:
         raise BadFile(f"{path} holds a model of unknown class {name!r}: upgrade sghash")
     try:
-        model = model_class(name)._from_saved_options(config["options"])
+        model = model_class(name).from_saved_options(config["options"])
     except TypeError as error:
         raise BadFile(f"{path}/config.json has options that {name} does not know") from error
     restore(model, path, config)

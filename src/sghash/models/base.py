@@ -22,7 +22,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, v
 
 from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of
-from sghash.errors import InvalidDtype, InvalidInput, SghashError
+from sghash.errors import BadFile, InvalidDtype, InvalidInput, SghashError
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.scorers import Scorer, linear_scorer
 from sghash.models.shared.seeds import generator_of
@@ -67,12 +67,12 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     callback: Callback | None = None
     random_state: Any = None
     #: Learned attributes that `save` writes; arrays and plain numbers, in the order of the class.
-    _learned: ClassVar[tuple[str, ...]] = ()
+    learned_names: ClassVar[tuple[str, ...]] = ()
     #: Attributes that `save` writes for information: no part of the fingerprint.
-    _recorded: ClassVar[tuple[str, ...]] = ()
+    recorded_names: ClassVar[tuple[str, ...]] = ()
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
-        """Learn from finite vectors (n, d) float32 and set the attributes named in `_learned`.
+        """Learn from finite vectors (n, d) float32 and set the attributes named in `learned_names`.
 
         For models that have no `fit` of their own.
         """
@@ -130,8 +130,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     def _metric(self, metric: str | None) -> str:
         """The metric asked for, or else the model's own, or "l2"."""
         check_is_fitted(self)
-        own: str = getattr(self, "metric", "l2")
-        return check_choice(own if metric is None else metric, METRICS, name="metric")
+        return check_choice(metric or self.metric or "l2", METRICS, name="metric")
 
     @property
     def fingerprint_(self) -> str:
@@ -157,15 +156,25 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
             )
         return model
 
-    def _options_to_save(self) -> dict[str, Any]:
+    def options_to_save(self) -> dict[str, Any]:
         """Options by name, as `save` writes those that JSON can hold."""
         options: dict[str, Any] = self.get_params(deep=False)
         return options
 
     @classmethod
-    def _from_saved_options(cls, options: Mapping[str, Any]) -> Self:
+    def from_saved_options(cls, options: Mapping[str, Any]) -> Self:
         """Return an unfitted model; `TypeError` for options that no version has written."""
         return cls(**options)
+
+    def try_out(self) -> None:
+        """Raise `BadFile` if codes of three rows, or what they stand for, have other shapes."""
+        width = int(self.n_features_in_)
+        codes = np.zeros((3, self.code_columns), dtype=np.uint8)
+        if self.capabilities.codes == "numbers":
+            codes = self.encode(_trial_rows(width))
+        # Encoders of bytes would have to be compiled first; their arrays are known to fit.
+        with np.errstate(all="ignore"):
+            _expect_shape("decode", self.decode(codes), (3, width))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -173,7 +182,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "n_features_in_") and all(hasattr(self, a) for a in self._learned)
+        return hasattr(self, "n_features_in_") and all(hasattr(self, a) for a in self.learned_names)
 
     @contextmanager
     def _unchanged_on_failure(self) -> Iterator[None]:
@@ -236,6 +245,15 @@ class BinaryHasher(VectorModel):
     @abstractmethod
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
         """Bits (n, n_bits) of vectors (n, d) float32; a fitted model, checked input."""
+
+    def try_out(self) -> None:
+        """Raise `BadFile` if bits of three rows, or what bits stand for, have other shapes."""
+        width = int(self.n_features_in_)
+        with np.errstate(all="ignore"):
+            _expect_shape("encode", self._bits(_trial_rows(width)), (3, self.n_bits))
+            if self.capabilities.decodes:
+                bits = np.repeat(np.array([[False], [True]]), self.n_bits, axis=1)
+                _expect_shape("decode", self._decode(bits), (2, width))
 
     def _decode(self, bits: NDArray[np.bool_]) -> Vectors:
         """Vectors (n, d) for bits (n, n_bits); only for models that can."""
@@ -338,6 +356,15 @@ def sample_rows(
             sample[filled:last] = block[chosen[filled:last] - first]
         filled = last
     return sample
+
+
+def _trial_rows(width: int) -> Vectors:
+    return np.repeat(np.array([[0.0], [0.5], [1.0]], dtype=np.float32), width, axis=1)
+
+
+def _expect_shape(verb: str, found: NDArray[Any], shape: tuple[int, int]) -> None:
+    if found.shape != shape:
+        raise BadFile(f"{verb} gives shape {found.shape} for {shape}")
 
 
 def _refuse_huge(vectors: Vectors) -> Vectors:

@@ -210,27 +210,3 @@ _FURTHER: dict[str, Callable[[Any, dict[str, int]], None]] = {
     "GeneralSGH": _general,
     "GenerativeQuantizer": _generative_quantizer,
 }
-
-
-def try_out(model: Any) -> None:
-    """Encode and decode three rows: refuse a model that fails, or gives other shapes."""
-    width, can = int(model.n_features_in_), model.capabilities
-    rows = np.repeat(np.array([[0.0], [0.5], [1.0]], dtype=np.float32), width, axis=1)
-    with np.errstate(all="ignore"):
-        if can.codes == "bytes":
-            # Some encoders would have to be compiled first; their arrays are known to fit.
-            codes = np.zeros((3, model.code_columns), dtype=np.uint8)
-            _expect("decode", model.decode(codes), (3, width))
-            return
-        if can.codes == "numbers":
-            _expect("decode", model.decode(model.encode(rows)), (3, width))
-            return
-        _expect("encode", model._bits(rows), (3, model.n_bits))
-        bits = np.repeat(np.array([[False], [True]]), model.n_bits, axis=1)
-        if can.decodes:
-            _expect("decode", model._decode(bits), (2, width))
-
-
-def _expect(verb: str, found: NDArray[Any], shape: tuple[int, int]) -> None:
-    if found.shape != shape:
-        raise BadFile(f"{verb} gives shape {found.shape} for {shape}")

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sghash.errors import BadFile, InvalidInput, NewerFormat
 from sghash.files import storage_errors, usual_mode
-from sghash.models.contents import check_contents, try_out
+from sghash.models.contents import check_contents
 from sghash.models.placing import missing, place
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def learned_state(model: VectorModel) -> tuple[dict[str, NDArray[Any]], dict[str
     """What the model learned: arrays by name, and plain numbers by name."""
     tensors: dict[str, NDArray[Any]] = {}
     scalars: dict[str, Any] = {"n_features_in_": int(model.n_features_in_)}
-    for name in model._learned:
+    for name in model.learned_names:
         value = getattr(model, name)
         if isinstance(value, np.ndarray):
             tensors[name] = np.ascontiguousarray(value)
@@ -83,9 +83,9 @@ def save_model(model: VectorModel, folder: Path, *, overwrite: bool) -> None:
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "model": type(model).__name__,
-        "options": {k: v for k, v in model._options_to_save().items() if _is_json(v)},
+        "options": {k: v for k, v in model.options_to_save().items() if _is_json(v)},
         "scalars": scalars,
-        "recorded": {k: getattr(model, k) for k in model._recorded if hasattr(model, k)},
+        "recorded": {k: vars(model)[k] for k in model.recorded_names if k in vars(model)},
         "tensors": {name: [a.dtype.str, list(a.shape)] for name, a in tensors.items()},
         "feature_names": [str(name) for name in getattr(model, "feature_names_in_", [])],
         "fingerprint": fingerprint_of(model),
@@ -155,7 +155,7 @@ def restore(model: VectorModel, folder: Path, config: dict[str, Any]) -> None:
             "save it again"
         )
     state = {**tensors, **config["scalars"]}
-    for name in ("n_features_in_", *model._learned):
+    for name in ("n_features_in_", *model.learned_names):
         if name not in state:
             raise BadFile(f"{folder} lacks {name}: save the model again")
         setattr(model, name, state[name])
@@ -166,7 +166,7 @@ def restore(model: VectorModel, folder: Path, config: dict[str, Any]) -> None:
     if fingerprint_of(model) != config.get("fingerprint"):
         raise BadFile(f"{folder} is damaged: its fingerprint does not match; save the model again")
     with _usable(folder):
-        try_out(model)
+        model.try_out()
         _restore_records(model, config)
 
 
@@ -188,7 +188,7 @@ def _read_tensors(path: Path) -> dict[str, NDArray[Any]]:
 
 def _restore_records(model: VectorModel, config: dict[str, Any]) -> None:
     """What was noted for information, and the names of the columns."""
-    for name in model._recorded:
+    for name in model.recorded_names:
         if name in config["recorded"]:
             value = config["recorded"][name]
             if not isinstance(value, dict if name == "history_" else int):

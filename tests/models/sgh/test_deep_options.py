@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sghash import DeepSGH
 from sghash.errors import InvalidInput
+from sghash.models import DeepSGH
 from sghash.models.base import VectorModel
 
 X = np.random.default_rng(0).standard_normal((30, 4)).astype(np.float32)

@@ -69,7 +69,7 @@ class GraphHashing(BinaryHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "mean_",
         "anchors_",
         "width_",

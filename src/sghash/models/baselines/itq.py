@@ -56,7 +56,7 @@ class ITQ(BinaryHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(decodes=True, tables=True)
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "mean_",
         "projection_",
         "decoder_",

@@ -71,7 +71,7 @@ class KMeansHashing(BinaryHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(decodes=True)
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "mean_",
         "rotation_",
         "part_bits_",

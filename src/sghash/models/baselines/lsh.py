@@ -38,7 +38,7 @@ class LSH(BinaryHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
-    _learned: ClassVar[tuple[str, ...]] = ("mean_", "projection_")
+    learned_names: ClassVar[tuple[str, ...]] = ("mean_", "projection_")
 
     def __init__(self, n_bits: int = 64, *, center: bool = True, random_state: Seed = None) -> None:
         self.n_bits, self.center, self.random_state = n_bits, center, random_state

@@ -43,7 +43,7 @@ class PCAHashing(BinaryHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
-    _learned: ClassVar[tuple[str, ...]] = ("mean_", "projection_", "variances_")
+    learned_names: ClassVar[tuple[str, ...]] = ("mean_", "projection_", "variances_")
 
     def __init__(self, n_bits: int = 64, *, random_state: Seed = None) -> None:
         self.n_bits, self.random_state = n_bits, random_state

@@ -45,7 +45,7 @@ class SignHashing(BinaryHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
-    _learned: ClassVar[tuple[str, ...]] = ("threshold_", "directions_")
+    learned_names: ClassVar[tuple[str, ...]] = ("threshold_", "directions_")
 
     def __init__(
         self,

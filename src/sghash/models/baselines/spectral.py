@@ -49,7 +49,7 @@ class SpectralHashing(BinaryHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "mean_",
         "axes_",
         "corner_",

@@ -73,7 +73,7 @@ class SphericalHashing(BinaryHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities()
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "mean_",
         "pivots_",
         "squared_radii_",

@@ -77,7 +77,7 @@ class GenerativeQuantizer(VectorModel):
     capabilities: ClassVar[Capabilities] = Capabilities(
         "bytes", Length("n_bytes", 8, least=2, most=MAX_BYTES), decodes=True, tables=True
     )
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "encoder_weights_",
         "encoder_bias_",
         "tables_",

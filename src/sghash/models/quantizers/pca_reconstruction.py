@@ -45,7 +45,7 @@ class PCAReconstruction(VectorModel):
     capabilities: ClassVar[Capabilities] = Capabilities(
         "numbers", Length("n_components", 32, most=MAX_BITS // 32), decodes=True
     )
-    _learned: ClassVar[tuple[str, ...]] = ("mean_", "components_", "variances_")
+    learned_names: ClassVar[tuple[str, ...]] = ("mean_", "components_", "variances_")
 
     def __init__(self, n_components: int = 64, *, random_state: Seed = None) -> None:
         self.n_components, self.random_state = n_components, random_state

@@ -88,7 +88,7 @@ class ProductQuantizer(VectorModel):
     capabilities: ClassVar[Capabilities] = Capabilities(
         "bytes", Length("n_parts", 8, most=MAX_BITS // 8), decodes=True, tables=True
     )
-    _learned: ClassVar[tuple[str, ...]] = ("rotation_", "part_widths_", "centroids_")
+    learned_names: ClassVar[tuple[str, ...]] = ("rotation_", "part_widths_", "centroids_")
 
     def __init__(
         self,

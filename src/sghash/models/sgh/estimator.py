@@ -100,7 +100,7 @@ class SGH(GenerativeHasher):
     capabilities: ClassVar[Capabilities] = Capabilities(
         decodes=True, tables=True, sharpens=True, online=True, supervised=True
     )
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "encoder_weights_",
         "encoder_bias_",
         "decoder_weights_",
@@ -108,7 +108,7 @@ class SGH(GenerativeHasher):
         "noise_variance_",
         "prior_logits_",
     )
-    _recorded: ClassVar[tuple[str, ...]] = ("history_", "steps_done_")
+    recorded_names: ClassVar[tuple[str, ...]] = ("history_", "steps_done_")
 
     def __init__(
         self,
@@ -178,11 +178,13 @@ class SGH(GenerativeHasher):
         super().set_params(**params)
         return self
 
-    def _options_to_save(self) -> dict[str, Any]:
-        return to_save(super()._options_to_save())
+    def options_to_save(self) -> dict[str, Any]:
+        """Options as a file holds them, those of the recipe by names of their own."""
+        return to_save(super().options_to_save())
 
     @classmethod
-    def _from_saved_options(cls, options: Mapping[str, Any]) -> Self:
+    def from_saved_options(cls, options: Mapping[str, Any]) -> Self:
+        """A model with the options of a file, of an older version too."""
         return cls(**from_saved(options))
 
     def fit(

@@ -144,14 +144,14 @@ class GenerativeHasher(BinaryHasher):
 
     def bit_probabilities(self, X: ArrayLike) -> Vectors:
         """Probability (n, n_bits) float32 that each bit of each row of `X` is set."""
-        logits = encoder_logits(self, self._rows(X))
+        logits = encoder_logits(self, self.checked_rows(X))
         return sigmoid(logits).astype(np.float32)
 
     def sample_codes(
         self, X: ArrayLike, random_state: int | np.random.Generator | None = None
     ) -> Codes:
         """Draw a packed code for each row of `X` from q(h | x); `encode` takes the likeliest."""
-        probabilities = sigmoid(encoder_logits(self, self._rows(X)))
+        probabilities = sigmoid(encoder_logits(self, self.checked_rows(X)))
         return pack_bits(draw_bits(probabilities, generator_of(random_state)))
 
     def sample(self, n: int = 1, random_state: int | np.random.Generator | None = None) -> Vectors:
@@ -168,13 +168,13 @@ class GenerativeHasher(BinaryHasher):
         Always at weight 1, whatever weight trained the model. The residual part comes from a
         density and may be negative; see `DescriptionLength`.
         """
-        vectors = self._rows(X)
+        vectors = self.checked_rows(X)
         parts = [description_length(self, block) for _, block in blocks_of(vectors, MEASURE_ROWS)]
         return DescriptionLength(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def reconstruction_error(self, X: ArrayLike, *, sweeps: int = 0) -> float:
         """Mean over the rows of `X` of |x - decode(encode(x))|², x of unit length for "cosine"."""
-        vectors = self._rows(X)
+        vectors = self.checked_rows(X)
         total = 0.0
         for _, block in blocks_of(vectors, MEASURE_ROWS):
             back = self.decode(self.encode(block, sweeps=sweeps))
@@ -189,7 +189,7 @@ class GenerativeHasher(BinaryHasher):
             origin, weights = origin - weights.sum(axis=0), 2 * weights
         return LinearScorer(origin, weights, chosen)
 
-    def _rows(self, X: ArrayLike) -> Floats:
+    def checked_rows(self, X: ArrayLike) -> Floats:
         """Checked float32 vectors (n, d), of unit length if the metric is "cosine"."""
         check_is_fitted(self)
         with translate_sklearn_errors(), np.errstate(over="ignore"):

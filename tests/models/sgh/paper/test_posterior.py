@@ -87,5 +87,5 @@ def test_encode_with_sweeps_decodes_nearer(coding: str, clusters: np.ndarray) ->
 def test_sweeps_must_be_a_count(make_model: Any, rng: np.random.Generator) -> None:
     model = make_model("signed")
     for sweeps in (-1, 1.5, True, "3"):
-        with pytest.raises(ValueError, match="sweeps must be a whole number"):
+        with pytest.raises(ValueError, match="sweeps must be"):
             model.encode(rng.standard_normal((2, 5)), sweeps=sweeps)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sghash import GeneralSGH, load_model
 from sghash.errors import BadFile, InvalidInput
+from sghash.models import GeneralSGH, load_model
 from sghash.models.sgh.training.start import make_start
 from sghash.models.sgh.variants.decoders import DECODERS
 from sghash.models.sgh.variants.multinomial import Multinomial, MultinomialDecoder

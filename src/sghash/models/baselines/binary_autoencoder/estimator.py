@@ -89,7 +89,7 @@ class BinaryAutoencoder(BinaryHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(decodes=True, tables=True)
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "mean_",
         "projection_",
         "bias_",

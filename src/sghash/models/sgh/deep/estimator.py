@@ -109,13 +109,13 @@ class DeepSGH(BinaryHasher):
         Per report: step, objective (nats), pair_loss.
     """
 
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "encoder_layers_",
         "encoder_numbers_",
         "decoder_layers_",
         "decoder_numbers_",
     )
-    _recorded: ClassVar[tuple[str, ...]] = ("history_",)
+    recorded_names: ClassVar[tuple[str, ...]] = ("history_",)
 
     def __init__(
         self,

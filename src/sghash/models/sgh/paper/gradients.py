@@ -52,7 +52,9 @@ class FittedModel(Protocol):
     noise_variance_: float
     prior_logits_: Floats
 
-    def _rows(self, X: ArrayLike) -> Floats: ...
+    def checked_rows(self, X: ArrayLike) -> Floats:
+        """Checked vectors (n, d), of unit length if the metric is "cosine"."""
+        ...
 
 
 def gaussian_decoder(model: FittedModel) -> GaussianDecoder:
@@ -87,7 +89,7 @@ def encoder_gradient(
     the gradient in h alone, "exact" has no general form).
     """
     check_choice(estimator, ESTIMATORS, name="estimator")
-    vectors = model._rows(X).astype(np.float64)
+    vectors = model.checked_rows(X).astype(np.float64)
     decoder, logits = gaussian_decoder(model), encoder_logits(model, vectors)
     probabilities = sigmoid(logits)
     rng = generator_of(random_state)
@@ -143,7 +145,7 @@ def _full_gradient(
     model: FittedModel, X: ArrayLike, estimator: str, random_state: Seed
 ) -> dict[str, NDArray[np.float64]]:
     """What `sghash.models.sgh.training.step.GaussianStep` computes fast, from its definition."""
-    x = model._rows(X).astype(np.float64)
+    x = model.checked_rows(X).astype(np.float64)
     decoder, logits = gaussian_decoder(model), encoder_logits(model, x)
     prior, p = np.asarray(model.prior_logits_, np.float64), sigmoid(logits)
     codes = codes_for(p, estimator, model.coding, generator_of(random_state))

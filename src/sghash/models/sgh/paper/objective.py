@@ -52,7 +52,7 @@ def objective(model: FittedModel, X: ArrayLike, *, kl_weight: float = 1.0) -> fl
             f"objective lists all codes, so n_bits must be at most {MAX_ENUMERATED_BITS}, got "
             f"{n_bits}: use model.description_length"
         )
-    vectors = model._rows(X).astype(np.float64)
+    vectors = model.checked_rows(X).astype(np.float64)
     decoder, logits = gaussian_decoder(model), encoder_logits(model, vectors)
     prior_logits = np.asarray(model.prior_logits_, dtype=np.float64)
     total = np.zeros(len(vectors))
@@ -75,7 +75,7 @@ def reparametrized_objective(
 
     Every row has one draw h~ of the stochastic neuron. The mean over draws is `objective`.
     """
-    vectors = model._rows(X).astype(np.float64)
+    vectors = model.checked_rows(X).astype(np.float64)
     logits = encoder_logits(model, vectors)
     bits = draw_bits(sigmoid(logits), generator_of(random_state)).astype(np.float64)
     prior_logits = np.asarray(model.prior_logits_, dtype=np.float64)

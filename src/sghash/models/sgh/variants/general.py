@@ -101,7 +101,7 @@ class GeneralSGH(BinaryHasher):
         Per report: step, reconstruction_error, description_length.
     """
 
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "encoder_weights_",
         "encoder_bias_",
         "hidden_weights_",
@@ -111,7 +111,7 @@ class GeneralSGH(BinaryHasher):
         "noise_variance_",
         "prior_logits_",
     )
-    _recorded: ClassVar[tuple[str, ...]] = ("history_",)
+    recorded_names: ClassVar[tuple[str, ...]] = ("history_",)
 
     def __init__(
         self,

@@ -97,7 +97,7 @@ class ScaleInvariantSGH(BinaryHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(decodes=True, tables=True)
-    _learned: ClassVar[tuple[str, ...]] = (
+    learned_names: ClassVar[tuple[str, ...]] = (
         "origin_",
         "length_",
         "encoder_weights_",
@@ -110,7 +110,7 @@ class ScaleInvariantSGH(BinaryHasher):
         "noise_variance_",
         "prior_logits_",
     )
-    _recorded: ClassVar[tuple[str, ...]] = ("history_",)
+    recorded_names: ClassVar[tuple[str, ...]] = ("history_",)
 
     def __init__(
         self,
