@@ -26,9 +26,7 @@ def vectors() -> np.ndarray:
 
 def test_a_table_for_any_vectors(vectors: np.ndarray, tmp_path: Path) -> None:
     found = evaluate(vectors, models=("LSH", "LSH( center=False )"), n_bits=(32, 8), threads=1)
-    # Lengths between the given ones are tried too, where the shortest that is good enough is.
-    lengths = [(record["model"], record["n_bits"]) for record in found.records()]
-    assert lengths == sorted(lengths) and {("LSH", 8), ("LSH", 32)} <= set(lengths)
+    assert [(r["model"], r["n_bits"]) for r in found.records()][:2] == [("LSH", 8), ("LSH", 32)]
     assert "LSH(center=False)" in found.shortest
     first = found.rows[0]
     # 80 of 800 were set aside; depths end where the vectors end.
