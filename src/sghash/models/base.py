@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags, check_array
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import BadFile, InvalidDtype, InvalidInput, SghashError
 from sghash.models.capabilities import Capabilities
+from sghash.models.shared.feature_names import output_names
 from sghash.models.shared.scorers import Scorer, linear_scorer
 from sghash.models.shared.seeds import generator_of
 from sghash.models.store import fingerprint_of, save_model
@@ -299,9 +300,7 @@ class BinaryHasher(VectorModel):
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: "bit0", "bit1", ..."""
-        check_is_fitted(self)
-        _check_feature_names_in(self, input_features, generate_names=False)
-        return np.asarray([f"bit{k}" for k in range(self.n_bits)], dtype=object)
+        return output_names(self, input_features, "bit", self.n_bits)
 
 
 # What to do about an input that scikit-learn refuses, by a word of its sentence.

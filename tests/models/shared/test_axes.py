@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sghash.models.shared import blockwise
-from sghash.models.shared.axes import principal_axes, semi_orthogonal
+from sghash.models.shared.axes import leading_axes, principal_axes, semi_orthogonal
 
 
 @pytest.mark.parametrize("shape", [(500, 7), (5, 20), (20_000, 4)])
@@ -31,6 +31,15 @@ def test_directions_without_variance_are_left_out(rng):
     basis = principal_axes(vectors, 6)
     assert basis.axes.shape == (6, 1)
     assert np.allclose(np.abs(basis.axes[:, 0]), [0, 0, 0.5**0.5, 0, 0.5**0.5, 0], atol=1e-6)
+
+
+def test_leading_axes_are_principal_ones(rng):
+    vectors = (rng.normal(size=(400, 60)) * np.linspace(5, 0.1, 60) + 9).astype(np.float32)
+    vectors[:, 7] = 1e6
+    found, exact = leading_axes(vectors, 4, rng, n_rounds=20), principal_axes(vectors, 4).axes
+    assert np.allclose(found.T @ found, np.eye(4), atol=1e-4)
+    assert np.linalg.svd(found.T @ exact)[1].min() > 0.99
+    assert not found[7].any()
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (3, 9), (9, 3), (0, 4)])

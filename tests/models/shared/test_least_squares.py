@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from sghash.models.sgh.paper.generative import code_values
+from sghash.models.shared.blockwise import BLOCK_ROWS
 from sghash.models.shared.least_squares import LeastSquares
+from sghash.models.shared.linear_decoder import fit_linear_decoder
 
 
 @pytest.mark.parametrize("coding", ["signed", "binary"])
@@ -41,3 +43,14 @@ def test_a_given_decoder_counts_as_further_rows(rng: np.random.Generator, coding
     found = squares.solve_near(weights, bias, n_rows=40, coding=coding)
     np.testing.assert_allclose(found[0], expected[:3], atol=1e-5)
     np.testing.assert_allclose(found[1], expected[3], atol=1e-5)
+
+
+@pytest.mark.parametrize("n", [200, BLOCK_ROWS + 100])
+def test_the_linear_decoder_is_that_of_least_squares(rng: np.random.Generator, n: int) -> None:
+    bits = rng.random((n, 5)) < 0.4
+    vectors = (rng.standard_normal((n, 3)) + bits[:, :3] + 50).astype(np.float32)
+    design = np.column_stack([np.where(bits, 1.0, -1.0), np.ones(n)])
+    expected = np.linalg.lstsq(design, vectors.astype(np.float64))[0]
+    found = fit_linear_decoder(vectors, bits)
+    np.testing.assert_allclose(found.weights, expected[:5], atol=1e-4)
+    np.testing.assert_allclose(found.offset, expected[5], atol=1e-4)

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
@@ -25,6 +25,7 @@ from sghash.models.quantizers.scorer import ByteScorer
 from sghash.models.sgh.estimator import SGH
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.shared.blockwise import map_over_blocks
+from sghash.models.shared.feature_names import output_names
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import METRICS, Codes, Vectors, check_choice, check_count
 
@@ -190,10 +191,7 @@ class GenerativeQuantizer(VectorModel):
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`."""
-        check_is_fitted(self)
-        _check_feature_names_in(self, input_features)
-        names = [f"generativequantizer{i}" for i in range(int(self.n_bytes))]
-        return np.asarray(names, dtype=object)
+        return output_names(self, input_features, "generativequantizer", int(self.n_bytes))
 
     def scorer(self, metric: str | None = None) -> ByteScorer:
         """Return what makes query tables; None is the model's own metric.

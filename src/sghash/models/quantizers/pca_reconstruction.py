@@ -9,12 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
 from sghash.models.base import BLOCK_ROWS, VectorModel
 from sghash.models.capabilities import Capabilities, Length
 from sghash.models.shared.axes import principal_axes
+from sghash.models.shared.feature_names import output_names
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import MAX_BITS, Vectors, check_count, check_vectors
 
@@ -87,6 +88,4 @@ class PCAReconstruction(VectorModel):
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: "component0", "component1", ..."""
-        check_is_fitted(self)
-        _check_feature_names_in(self, input_features, generate_names=False)
-        return np.asarray([f"component{k}" for k in range(self.n_components)], dtype=object)
+        return output_names(self, input_features, "component", int(self.n_components))

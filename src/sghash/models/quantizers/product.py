@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
@@ -21,6 +21,7 @@ from sghash.models.quantizers.parts import allocated_axes, first_centroids, part
 from sghash.models.quantizers.scorer import ByteScorer
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas
 from sghash.models.shared.centroids import assign, centering_point, k_means, means_of, nearest
+from sghash.models.shared.feature_names import output_names
 from sghash.models.shared.scorers import unit_queries
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.optional import require
@@ -253,9 +254,7 @@ class ProductQuantizer(VectorModel):
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: "part0", "part1", ..."""
-        check_is_fitted(self)
-        _check_feature_names_in(self, input_features, generate_names=False)
-        return np.asarray([f"part{k}" for k in range(self.n_parts)], dtype=object)
+        return output_names(self, input_features, "part", int(self.n_parts))
 
     def _rotated(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows @ self.rotation_ if self.rotation_.size else rows

@@ -52,6 +52,28 @@ def principal_axes(vectors: Vectors, n_axes: int) -> PrincipalAxes:
     return PrincipalAxes(mean, np.ascontiguousarray(axes, dtype=np.float32), variances.copy())
 
 
+def leading_axes(sample: Vectors, n_axes: int, rng: Generator, *, n_rounds: int = 6) -> Vectors:
+    """Orthonormal axes (d, r) of largest variance, r <= `n_axes`, by subspace iteration.
+
+    Axes along which the sample hardly varies are left out. Near those of `principal_axes`, and
+    cheap for wide vectors, where all eigenvectors would cost more than training.
+    """
+    n, width = sample.shape
+    centred = sample - sample.mean(axis=0)
+    n_columns = min(n, width, n_axes + 8)
+    basis = np.linalg.qr(rng.standard_normal((width, n_columns)).astype(np.float32))[0]
+    for _ in range(n_rounds):
+        basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
+    # Rotate the basis of the subspace to its own principal axes.
+    inside = (centred @ basis).astype(np.float64)
+    variances, turned = np.linalg.eigh(inside.T @ inside / n)
+    order = np.argsort(variances)[::-1][:n_axes]
+    kept = order[variances[order] > 1e-6 * max(variances.max(), 0.0)]
+    axes = (basis @ turned[:, kept]).astype(np.float32)
+    # Constant columns carry no weight at all, not even rounding: their values may be huge.
+    return axes * (np.ptp(sample, axis=0) > 0)[:, None]
+
+
 def covariance(vectors: Vectors, mean: Vectors) -> NDArray[np.float64]:
     """Covariance (d, d) of vectors (n, d) around `mean`, in double precision."""
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.models.shared.blockwise import single_threaded_blas, sum_over_blocks
+from sghash.models.shared.least_squares import LeastSquares
 from sghash.validation import Vectors
 
 
@@ -31,20 +32,17 @@ def fit_linear_decoder(vectors: Vectors, bits: NDArray[np.bool_]) -> LinearDecod
 
     Bits that never change get weight zero (the solution of least norm).
     """
-    n = len(vectors)
     mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+    squares = LeastSquares(bits.shape[1], vectors.shape[1])
 
     def of_block(block: Vectors, its_bits: NDArray[np.bool_]) -> tuple[NDArray[np.float64], ...]:
-        signs = signed(its_bits)
-        gram, cross = signs.T @ signs, signs.T @ (block - mean)
-        total = signs.sum(axis=0, dtype=np.float64)
-        return gram.astype(np.float64), cross.astype(np.float64), total
+        part = LeastSquares(its_bits.shape[1], block.shape[1])
+        part.add(signed(its_bits), block - mean)
+        return part.gram, part.cross, part.code_sum, part.vector_sum
 
-    gram, cross, signs_sum = sum_over_blocks(of_block, vectors, bits)
-    signs_mean = signs_sum / n
-    # The vectors are centred already: centring the signs too leaves the offset to the means.
-    centred_gram = gram / n - np.outer(signs_mean, signs_mean)
+    sums = sum_over_blocks(of_block, vectors, bits)
+    squares.n_rows = len(vectors)
+    squares.gram, squares.cross, squares.code_sum, squares.vector_sum = sums
     with single_threaded_blas():
-        weights = np.linalg.pinv(centred_gram, rcond=1e-10, hermitian=True) @ (cross / n)
-    offset = mean - signs_mean @ weights
-    return LinearDecoder(weights.astype(np.float32), offset.astype(np.float32))
+        weights, bias = squares.solve()
+    return LinearDecoder(weights, mean + bias)

@@ -19,7 +19,7 @@ from sghash.models.sgh.losses.ranking import (
 )
 from sghash.models.sgh.losses.terms import TermView
 from sghash.models.sgh.training.parameters import Parameters
-from sghash.models.sgh.training.principal import PrincipalScaling
+from sghash.models.sgh.training.principal import MAX_EXACT_WIDTH, PrincipalScaling
 from sghash.models.sgh.training.scaling import Scaling
 
 
@@ -230,7 +230,8 @@ def test_the_same_seed_gives_the_same_model(
 
 @pytest.mark.parametrize("options", [{"goal": "hamming"}, {"neighbors": 3}])
 def test_degenerate_vectors(options: dict[str, object], blobs: np.ndarray) -> None:
-    for vectors in (blobs[:1], blobs[:2], np.ones((5, 4), dtype=np.float32), blobs[[3] * 20]):
+    wide = np.full((5, MAX_EXACT_WIDTH + 1), 2.5, dtype=np.float32)
+    for vectors in (blobs[:1], blobs[:2], np.ones((5, 4), dtype=np.float32), blobs[[3] * 20], wide):
         codes = SGH(n_bits=9, n_steps=5, random_state=0, **options).fit(vectors).encode(vectors)
         assert codes.shape == (len(vectors), 2)
 

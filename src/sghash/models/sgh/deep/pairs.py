@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sghash.models.shared.neighborhoods import k_nearest_others
 from sghash.validation import Ids, Vectors
 
 
@@ -25,11 +26,5 @@ class Neighborhoods(NamedTuple):
 
 def neighborhoods(vectors: Vectors, rows: Ids, k: int, *, metric: str) -> Neighborhoods:
     """The `k` nearest of each of `rows` among themselves; `vectors` (n, r) are theirs."""
-    from sghash.kernels import exact_neighbors
-
-    k = min(k, len(rows) - 1)
-    found = exact_neighbors(vectors, vectors, k + 1, metric=metric).ids
-    own = found == np.arange(len(rows))[:, None]
-    # By inner product, and among duplicates, a vector may not be its own nearest.
-    own[~own.any(axis=1), -1] = True
-    return Neighborhoods(rows, rows[found[~own].reshape(len(rows), k)])
+    found = k_nearest_others(vectors, min(k, len(rows) - 1), metric=metric)
+    return Neighborhoods(rows, rows[found])

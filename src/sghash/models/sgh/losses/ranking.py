@@ -24,6 +24,7 @@ from sghash.models.sgh.paper.encoder import sigmoid, softplus
 from sghash.models.sgh.paper.generative import Floats
 from sghash.models.sgh.training.batches import Batch
 from sghash.models.sgh.training.scaling import Units
+from sghash.models.shared.neighborhoods import k_nearest_others
 from sghash.validation import Ids, Vectors, available_cores
 
 #: First value of g times the square root of the number of bits: about where training takes it.
@@ -165,18 +166,11 @@ def find_neighbors(vectors: Vectors, n_neighbors: int, metric: str, mean: Vector
     D are principal axes, of which the first `SEARCH_AXES` are looked at. "cosine" stands for
     vectors that were brought to unit length before, so that "l2" ranks them.
     """
-    from sghash.kernels import exact_neighbors
-
-    n = len(vectors)
-    k = min(n_neighbors, n - 1)
     seen = vectors + mean if metric == "ip" else vectors
     seen = np.ascontiguousarray(seen[:, :SEARCH_AXES])
     kind = "ip" if metric == "ip" else "l2"
-    found = exact_neighbors(seen, seen, k + 1, metric=kind, threads=available_cores()).ids
-    # A vector is not always its own nearest: duplicates tie, and inner products prefer length.
-    is_self = found == np.arange(n)[:, None]
-    is_self[~is_self.any(axis=1), -1] = True
-    return found[~is_self].reshape(n, k)
+    k = min(n_neighbors, len(vectors) - 1)
+    return k_nearest_others(seen, k, metric=kind, threads=available_cores())
 
 
 class PairBatches:

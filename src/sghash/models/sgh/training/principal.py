@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from sghash.models.sgh.training.parameters import Parameters
 from sghash.models.sgh.training.scaling import Scaling
-from sghash.models.sgh.training.start import leading_axes
+from sghash.models.shared.axes import leading_axes, principal_axes
 from sghash.validation import Ids, Vectors
 
 #: Axes that are kept, or as many as there are bits if that is more.
@@ -41,9 +41,13 @@ class PrincipalScaling(NamedTuple):
         scaled = outer.apply(sample)
         n_axes = min(scaled.shape[1], max(MIN_AXES, n_bits))
         if scaled.shape[1] <= MAX_EXACT_WIDTH:
-            axes = _all_axes(scaled)[:, :n_axes]
+            axes = principal_axes(scaled, n_axes).axes
+            # Constant columns carry no weight at all, not even rounding: their values may be huge.
+            axes = axes * (np.ptp(scaled, axis=0) > 0)[:, None]
         else:
             axes = leading_axes(scaled, n_axes, rng)
+        if axes.shape[1] == 0:  # constant data
+            axes = np.zeros((scaled.shape[1], 1), dtype=np.float32)
         inside = scaled @ axes[:, :n_bits]
         leading = float(inside.var(axis=0, dtype=np.float64).mean()) if inside.size else 0.0
         factor = SPREAD / np.sqrt(leading) if leading > 0 else 1.0
@@ -85,13 +89,3 @@ class PrincipalScaling(NamedTuple):
                 "prior_logits": parameters["prior_logits"],
             }
         )
-
-
-def _all_axes(sample: Vectors) -> Vectors:
-    """All principal axes (d, d) of a sample (n, d), those of largest variance first."""
-    mean = sample.mean(axis=0, dtype=np.float64)
-    covariance = (sample.T @ sample).astype(np.float64) / len(sample) - np.outer(mean, mean)
-    axes = np.linalg.eigh(covariance)[1][:, ::-1]
-    # Constant columns carry no weight at all, not even rounding: their values may be huge.
-    turned: Vectors = (axes * (np.ptp(sample, axis=0) > 0)[:, None]).astype(np.float32)
-    return turned

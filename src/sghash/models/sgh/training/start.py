@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sghash.models.sgh.paper.generative import code_values
+from sghash.models.shared.axes import leading_axes, semi_orthogonal
 from sghash.models.shared.least_squares import LeastSquares
 from sghash.validation import Vectors
 
@@ -40,7 +40,7 @@ def itq_projection(sample: Vectors, n_bits: int, rng: np.random.Generator) -> Ve
     """Projection (d, n_bits): principal axes, rotated by iterative quantization."""
     axes = leading_axes(sample, n_bits, rng)
     components = sample @ axes
-    rotation = _semi_orthogonal(axes.shape[1], n_bits, rng)
+    rotation = semi_orthogonal(axes.shape[1], n_bits, rng).astype(np.float32)
     for _ in range(ITQ_ITERATIONS if axes.shape[1] else 0):
         signs = code_values(components @ rotation > 0, "signed")
         left, _, right = np.linalg.svd(components.T @ signs, full_matrices=False)
@@ -52,7 +52,7 @@ def pca_projection(sample: Vectors, n_bits: int, rng: np.random.Generator) -> Ve
     """Projection (d, n_bits) on the principal axes; beyond the rank, random mixtures of them."""
     axes = leading_axes(sample, n_bits, rng)
     rank = axes.shape[1]
-    mixtures = axes @ _semi_orthogonal(rank, n_bits - rank, rng)
+    mixtures = axes @ semi_orthogonal(rank, n_bits - rank, rng)
     return np.concatenate([axes, mixtures], axis=1).astype(np.float32)
 
 
@@ -112,36 +112,3 @@ def random_start(
         float(np.log(max(variance, NOISE_FLOOR))),
         np.zeros(n_bits, dtype=np.float32),
     )
-
-
-def leading_axes(
-    sample: Vectors, n_axes: int, rng: np.random.Generator, *, n_rounds: int = 6
-) -> Vectors:
-    """Orthonormal axes (d, r) of largest variance, r <= `n_axes`, by subspace iteration.
-
-    Axes along which the sample hardly varies are left out. Cheap for wide vectors, where all
-    eigenvectors of the covariance would cost more than the training.
-    """
-    n, width = sample.shape
-    centred = sample - sample.mean(axis=0)
-    n_columns = min(n, width, n_axes + 8)
-    basis = np.linalg.qr(rng.standard_normal((width, n_columns)).astype(np.float32))[0]
-    for _ in range(n_rounds):
-        basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
-    # Rotate the basis of the subspace to its own principal axes.
-    inside = (centred @ basis).astype(np.float64)
-    variances, turned = np.linalg.eigh(inside.T @ inside / n)
-    order = np.argsort(variances)[::-1][:n_axes]
-    kept = order[variances[order] > 1e-6 * max(variances.max(), 0.0)]
-    axes = (basis @ turned[:, kept]).astype(np.float32)
-    # Constant columns carry no weight at all, not even rounding: their values may be huge.
-    return axes * (np.ptp(sample, axis=0) > 0)[:, None]
-
-
-def _semi_orthogonal(n_rows: int, n_columns: int, rng: np.random.Generator) -> Vectors:
-    """Random (n_rows, n_columns) matrix whose shorter side is orthonormal."""
-    tall, short = max(n_rows, n_columns), min(n_rows, n_columns)
-    if short == 0:
-        return np.zeros((n_rows, n_columns), dtype=np.float32)
-    q: NDArray[np.float64] = np.linalg.qr(rng.standard_normal((tall, short)))[0]
-    return (q if n_rows >= n_columns else q.T).astype(np.float32)

@@ -215,9 +215,9 @@ class GeneralSGH(BinaryHasher):
         self.decoder_parameters_: dict[str, Floats] = {}
         if not set(own) <= set(STORED):
             self.decoder_parameters_, own = dict(own), {}
-        nothing = np.zeros((self.n_bits, 0), dtype=np.float32)
-        self.hidden_weights_ = np.asarray(own.get("hidden_weights", nothing), dtype=np.float32)
-        self.hidden_bias_ = np.asarray(own.get("hidden_bias", nothing[0]), dtype=np.float32)
+        empty = np.zeros((self.n_bits, 0), dtype=np.float32)
+        self.hidden_weights_ = np.asarray(own.get("hidden_weights", empty), dtype=np.float32)
+        self.hidden_bias_ = np.asarray(own.get("hidden_bias", empty[0]), dtype=np.float32)
         flat = np.zeros((self.n_bits, len(shift)), dtype=np.float32)
         self.decoder_weights_ = np.asarray(own.get("decoder_weights", flat), dtype=np.float32)
         self.decoder_bias_ = np.asarray(own.get("decoder_bias", flat[0]), dtype=np.float32)

@@ -139,11 +139,11 @@ def minimize_binary(
     # Symmetric problems have no slope where all bits are fair: start beside it.
     logits = (0.5 * rng.standard_normal((n_starts, n_bits))).astype(np.float32)
     optimizer = Adam(logits.size)
-    nothing, history = np.empty((n_starts, 0)), np.empty(n_steps)
+    no_vectors, history = np.empty((n_starts, 0)), np.empty(n_steps)
     for step in range(n_steps):
         p = sigmoid(logits.astype(np.float64))
         change = general_differences(
-            counted, nothing, p, estimator=gradient, coding="binary", rng=rng
+            counted, no_vectors, p, estimator=gradient, coding="binary", rng=rng
         )
         weight = entropy_weight * max(0.0, 1 - step / (0.75 * n_steps))
         slopes = p * (1 - p) * (change / spread + weight * logits)
