@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from pool import pool
+from twins import has_tables, nearest_by_tables
 
 LAST = np.iinfo(np.int32).max
 # What a condition on metadata selects, as Python would say it; a gap satisfies no comparison.
@@ -62,6 +63,8 @@ def matches(op, found, state):
 def _search(op, found, state):
     places = allowed(state, op)
     ids, serials = state.ids[places], op["queries"]
+    if op["rerank"] != "vectors" and has_tables(pool().models[state.model]):
+        return same(found, _by_tables(state, serials, places, op["k"]))
     if op["rerank"] == "none":
         query_codes = pool().codes[state.model][0][serials]
         codes = state.codes[places] if len(places) else np.empty((0, 1), np.uint8)
@@ -74,6 +77,12 @@ def _search(op, found, state):
         stood = state.decoded[places].astype(np.float64)
     scores = scores_of(pool().vectors[serials].astype(np.float64), stood, state.metric, op)
     return _scored(found, ids, scores, op["k"])
+
+
+def _by_tables(state, serials, places, k):
+    codes = state.codes[places] if len(places) else np.empty((0, 1), np.uint8)
+    model, queries = pool().models[state.model], pool().vectors[serials]
+    return nearest_by_tables(model, state.metric, queries, state.ids[places], codes, k)
 
 
 def scores_of(queries, stood, metric, op):
@@ -150,17 +159,27 @@ def _get(op, found, state):
     return True
 
 
+def _of_bits(match):
+    """What Hamming distance answers: nothing, where the codes of a state have none."""
+
+    def only_of_bits(op, found, state):
+        return not has_tables(pool().models[state.model]) and match(op, found, state)
+
+    return only_of_bits
+
+
 MATCHES = {
     "search": _search,
-    "search_codes": _search,
-    "range": _range,
-    "join": _join,
+    "search_codes": _of_bits(_search),
+    "range": _of_bits(_range),
+    "join": _of_bits(_join),
     "get": _get,
     "len": lambda op, found, state: found == len(state.rows),
     "ids": lambda op, found, state: np.array_equal(found, state.ids),
     "stats": lambda op, found, state: (
         found["n_rows"] == len(state.rows)
-        and found["n_bits"] == pool().models[state.model].n_bits
+        and found["n_bits"] == pool().models[state.model].code_bits
+        and (found["kind"] == "tables") == has_tables(pool().models[state.model])
         and found["keep_vectors"] == state.keep
     ),
     "verify": lambda op, found, state: found.n_rows == len(state.rows),

@@ -6,6 +6,7 @@ import answers
 import numpy as np
 from pool import pool
 from reference import Fault, text_of
+from twins import has_tables, nearest_by_tables
 
 from sghash import Collection, SghashError
 
@@ -67,9 +68,13 @@ def check_consistent(collection, found):
     codes = np.frombuffer(b"".join(rows[id_][0] for id_ in ids.tolist()), dtype=np.uint8)
     codes = codes.reshape(len(ids), -1) if len(ids) else codes.reshape(0, 1)
     serials = [len(rows) % 50, 7]
-    query_codes = pool().codes[pool().numbers[fingerprint]][0][serials]
-    found = collection.search(pool().vectors[serials], 5, threads=1)
-    expected = answers.nearest(ids, codes, query_codes, 5)
+    model, queries = pool().models[pool().numbers[fingerprint]], pool().vectors[serials]
+    found = collection.search(queries, 5, threads=1)
+    if has_tables(model):
+        expected = nearest_by_tables(model, collection.metric, queries, ids, codes, 5)
+    else:
+        query_codes = pool().codes[pool().numbers[fingerprint]][0][serials]
+        expected = answers.nearest(ids, codes, query_codes, 5)
     if not answers.same(found, expected):
         raise Fault("wrong answer", f"search gives {found}, the rows give {expected}")
 

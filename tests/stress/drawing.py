@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 from answers import CONDITIONS
-from pool import BITS, BLOCK, SIZE, pool
+from pool import BLOCK, SIZE, pool
+from twins import has_tables
 
 ROWS = 120  # more than this, and rows are deleted rather than added
 LARGE = 75  # rows that go straight to a segment
@@ -91,6 +92,11 @@ def _new_keys(rng, states, n):
     return [key for key in wanted if key not in used][:n]
 
 
+def _kinds(states):
+    """Whether codes name rows of tables, in all states (True), in none (False), or in some."""
+    return {has_tables(pool().models[state.model]) for state in states}
+
+
 def _some(rng, items, least, most):
     n = min(len(items), int(rng.integers(least, most + 1)))
     return [items[i] for i in rng.choice(len(items), n, replace=False).tolist()]
@@ -171,16 +177,20 @@ def _delete_keys(rng, states):
 def _reencode(rng, states):
     if states[0].keep is None:
         return None
-    return {"name": "reencode", "model": int(rng.integers(len(BITS)))}
+    return {"name": "reencode", "model": int(rng.integers(len(pool().models)))}
 
 
 def _bad(rng, states):
     ids, keys = _common(states), _common_keys(states)
     kinds = ["twice", "nan", "width", "column", "unknown"]
     kinds += ["used"] * bool(ids) + ["used key"] * bool(keys)
+    kinds += ["range", "join", "search codes", "shortlist"] * (_kinds(states) == {True})
+    no_rows = len({state.model for state in states}) == 1 and states[0].keep is None
+    kinds += ["no centroid"] * (no_rows and _kinds(states) == {True})
     kind = str(rng.choice(kinds))
     id_, key = (ids or [0])[0], (keys or [""])[0]
-    return {"name": "bad", "kind": kind, "serials": [1, 2], "id": id_, "key": key}
+    return {"name": "bad", "kind": kind, "serials": [1, 2], "id": id_, "key": key,
+            "model": states[0].model}  # fmt: skip
 
 
 def search(rng, states, *, plain=False):
@@ -189,7 +199,7 @@ def search(rng, states, *, plain=False):
     reranks = ["none", "none", "decoder"] + ["vectors"] * (states[0].keep is not None)
     op["rerank"] = str(rng.choice(reranks))
     op["shortlist"] = None if op["rerank"] == "none" else 10_000
-    if op["rerank"] == "decoder" and rng.random() < 0.3:
+    if op["rerank"] == "decoder" and (rng.random() < 0.3 or _kinds(states) != {False}):
         op["shortlist"] = "all"
     if not plain and rng.random() < 0.05:
         op["threads"] = 2
@@ -203,7 +213,7 @@ def search(rng, states, *, plain=False):
 
 
 def _search_codes(rng, states):
-    if len({state.model for state in states}) > 1:
+    if len({state.model for state in states}) > 1 or _kinds(states) != {False}:
         return None
     model = states[0].model
     return {"name": "search_codes", "queries": queries(rng), "k": 5, "model": model,
@@ -211,6 +221,8 @@ def _search_codes(rng, states):
 
 
 def ranges(rng, states):
+    if _kinds(states) != {False}:
+        return None
     return {"name": "range", "queries": queries(rng), "radius": int(rng.integers(9))}
 
 
@@ -224,6 +236,12 @@ def _get_keys(rng, states):
     return {"name": "get", "ids": None, "keys": keys} if keys else None
 
 
+def _join(rng, states):
+    if _kinds(states) != {False}:
+        return None
+    return {"name": "join", "radius": int(rng.integers(4))}
+
+
 def _named(name):
     return lambda rng, states: {"name": name}
 
@@ -235,7 +253,7 @@ _DRAWS = {
     "upsert large": _upsert_large, "delete": _delete, "delete keys": _delete_keys,
     "reencode": _reencode, "bad": _bad, "search": search, "search codes": _search_codes,
     "get": _get, "get keys": _get_keys, "range": ranges,
-    "join": lambda rng, states: {"name": "join", "radius": int(rng.integers(4))},
+    "join": _join,
     **{name: _named(name) for name in ("compact", "reopen", "backup", "len", "ids", "stats",
                                        "verify", "reader", "fresh", "in memory")},
 }  # fmt: skip

@@ -94,8 +94,25 @@ def bad(collection, op):
         "unknown": lambda: collection.delete([10**9]),
         "used": lambda: collection.add(vectors, [op["id"], 10**9]),
         "used key": lambda: collection.add(vectors, [op["key"], "never used"]),
+        "range": lambda: collection.range_search(vectors, 3),
+        "join": lambda: collection.similarity_join(1),
+        "search codes": lambda: _search_codes(collection, op),
+        "shortlist": lambda: collection.search(vectors, 3, rerank="decoder", shortlist=50),
+        "no centroid": lambda: _add_codes(collection, op),
     }
     calls[op["kind"]]()
+
+
+def _search_codes(collection, op):
+    codes = pool().codes[op["model"]][0][op["serials"]]
+    return collection.search_codes(codes, 3, fingerprint=collection.fingerprint)
+
+
+def _add_codes(collection, op):
+    """A byte that no centroid has."""
+    codes = pool().codes[op["model"]][0][op["serials"]].copy()
+    codes[-1, -1] = 4
+    return collection.add_codes(codes, fingerprint=pool().models[op["model"]].fingerprint_)
 
 
 def backup(collection, target):

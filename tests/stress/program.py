@@ -21,6 +21,7 @@ from checking import check_folder
 from pool import KEPT, METRICS, pool
 from reference import Fault, Reference, Worlds
 from session import pack, unpack
+from twins import has_tables
 
 from sghash import Collection
 
@@ -45,8 +46,10 @@ class Program:
         metric = METRICS[rng.choice(3, p=[0.6, 0.2, 0.2])]
         self.root = Path(tempfile.mkdtemp(prefix=f"sghash-stress-{seed}-", dir=_place(rng)))
         self.folder, self.stderr = self.root / "c", self.root / "stderr"
-        self.worlds = Worlds([Reference(keep, metric)])
+        self.worlds = Worlds([Reference(keep, metric, int(rng.integers(len(pool().models))))])
         self.number, self.event, self.before = 0, "create", None
+        kind = "tables" if has_tables(pool().models[self.worlds.states[0].model]) else "bits"
+        self.counts[f"programs that begin with {kind}"] += 1
 
     def run(self, n=EVENTS):
         """Let n events happen; raise `Fault` at the first thing that is wrong."""
@@ -94,7 +97,7 @@ class Program:
     def _create(self, rng):
         state = self.worlds.states[0]
         with Collection.create(
-            self.folder, pool().models[0], keep_vectors=state.keep, metric=state.metric
+            self.folder, pool().models[state.model], keep_vectors=state.keep, metric=state.metric
         ) as collection:
             op = drawing.first_change(rng)
             self.worlds.begin(op)

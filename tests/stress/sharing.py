@@ -20,8 +20,10 @@ import operations
 from actors import Child, now
 from checking import check_consistent, contents, explain, look
 from faults import Errors, Quiet
+from pool import pool
 from reference import CHANGES, Fault, Worlds, text_of
 from session import Session, unpack
+from twins import has_tables
 
 from sghash import Collection, InvalidInput, SghashError, StorageError
 
@@ -254,7 +256,7 @@ def _question(rng, state):
     if place < 0.6:
         return drawing.search(rng, [state], plain=True)
     if place < 0.75:
-        return drawing.ranges(rng, [state])
+        return drawing.ranges(rng, [state]) or {"name": "len"}
     if place < 0.85 and state.rows:
         return {"name": "get", "ids": [int(rng.choice(state.ids))], "keys": None}
     return {"name": str(rng.choice(["len", "ids", "stats"]))}
@@ -266,11 +268,21 @@ def check_log(shared):
         states = shared.states[first : last + 1]
         if isinstance(found, InvalidInput):
             gone = op["name"] == "get" and any(i not in s.rows for s in states for i in op["ids"])
-            if not gone:
+            if not gone and not _may_refuse(op, states):
                 raise Fault("refused without reason", f"{op}: {found}")
         elif not any(answers.matches(op, found, state) for state in states):
             raise Fault("wrong answer", f"{op} in a thread gave {str(found)[:500]}")
     return len(shared.log)
+
+
+def _may_refuse(op, states):
+    """A question about bits may meet a state whose codes are bytes, since the model was replaced.
+
+    So may a shortlist, which tables do not need.
+    """
+    by_tables = any(has_tables(pool().models[state.model]) for state in states)
+    shortlist = op["name"] == "search" and op["rerank"] == "decoder" and op["shortlist"] != "all"
+    return by_tables and (op["name"] == "range" or shortlist)
 
 
 def _kind(error):
