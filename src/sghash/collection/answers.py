@@ -15,8 +15,7 @@ from sghash.collection.stored_model import check_values, encode_queries
 from sghash.collection.where.choice import allowed_rows
 from sghash.errors import InvalidInput
 from sghash.index import HammingIndex
-from sghash.index.plans import plan_stages
-from sghash.index.stages import Part, Query, run_stages
+from sghash.index.stages import Part, Query, plan_stages, run_stages
 from sghash.neighbors import Neighbors, RangeNeighbors
 from sghash.validation import (
     Codes,

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sghash.errors import BadFile, SghashError
 from sghash.guards import Guard
 from sghash.index.file import StoredIndex, read_index, write_index
-from sghash.index.held import Held
-from sghash.index.rows import RowIds
+from sghash.index.rows import Held, RowIds
 from sghash.validation import Codes, Ids, check_ids, check_mask, next_ids
 
 Mask = NDArray[np.bool_]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.guards import Guard
 from sghash.index.base import CodeIndex, Mask
-from sghash.index.held import Held
+from sghash.index.rows import Held
 from sghash.neighbors import Neighbors, padding_distance
 from sghash.tables import CodeLayout, QueryTables
 from sghash.validation import (

@@ -17,7 +17,7 @@ from sghash.models.baselines.binary_autoencoder.hyperplanes import Trainer
 from sghash.models.baselines.binary_autoencoder.validation_precision import ValidationPrecision
 from sghash.models.baselines.itq import ITQ
 from sghash.models.shared.axes import principal_axes
-from sghash.models.shared.linear_decoder import LinearDecoder
+from sghash.models.shared.least_squares import LinearDecoder
 
 
 def problem(rng, n_bits: int, n: int = 60, width: int = 10):

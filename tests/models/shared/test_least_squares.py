@@ -7,8 +7,7 @@ import pytest
 
 from sghash.models.sgh.paper.generative import code_values
 from sghash.models.shared.blockwise import BLOCK_ROWS
-from sghash.models.shared.least_squares import LeastSquares
-from sghash.models.shared.linear_decoder import fit_linear_decoder
+from sghash.models.shared.least_squares import LeastSquares, fit_linear_decoder
 
 
 @pytest.mark.parametrize("coding", ["signed", "binary"])

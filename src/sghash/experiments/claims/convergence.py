@@ -23,7 +23,7 @@ from sghash.experiments.experiment import (
 from sghash.experiments.pictures import series_of
 from sghash.experiments.sets import QUICK_DIGITS, SIFT, BenchSet, load
 from sghash.models.sgh.training.batches import Batch
-from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.optimizer import Parameters
 from sghash.models.sgh.training.scaling import Scaling
 from sghash.models.sgh.training.start import make_start
 from sghash.models.sgh.training.step import GaussianStep

@@ -15,7 +15,7 @@ from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes, semi_orthogonal
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
-from sghash.models.shared.linear_decoder import fit_linear_decoder, signed
+from sghash.models.shared.least_squares import fit_linear_decoder, signed
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_count
 

@@ -4,8 +4,7 @@
 |--------------|-----------------------------------------------------------------------------|
 | `estimator`  | `SGH`                                                                       |
 | `options`    | which options are legal, and which have no effect beside others             |
-| `recipe`     | `Recipe`: how it is trained, beyond the options; `PAPER`, `AUTHORS_SCRIPT`  |
-| `presets`    | options and a recipe under one name                                         |
+| `recipe`     | `Recipe`: how it is trained, beyond the options; presets and saved options  |
 | `inference`  | what a fitted model can do                                                  |
 | `paper/`     | the model, its encoder, objective and gradients, equation by equation       |
 | `training/`  | Algorithm 1: from settings and vectors to what is learned                   |

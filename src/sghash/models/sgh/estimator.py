@@ -19,9 +19,15 @@ from sghash.models.capabilities import Capabilities
 from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.losses.supervision import supervision_terms
 from sghash.models.sgh.options import MAX_ROWS, settings_of
-from sghash.models.sgh.presets import preset_options
-from sghash.models.sgh.recipe import PREFIX, Recipe, recipe_fields, recipe_of
-from sghash.models.sgh.saved_options import from_saved, to_save
+from sghash.models.sgh.recipe import (
+    PREFIX,
+    Recipe,
+    from_saved,
+    preset_options,
+    recipe_fields,
+    recipe_of,
+    to_save,
+)
 from sghash.models.sgh.training.fitting import Past, Session, fit, fit_piece
 from sghash.models.sgh.training.learned import Learned
 from sghash.models.sgh.training.scaling import STORED

@@ -200,3 +200,84 @@ def check_recipe(recipe: Recipe) -> None:
                 f"validation_fraction must lie between 0 and 1, got {recipe.validation_fraction!r}"
             )
     make_terms(recipe.terms)
+
+
+#: Preset -> the options that it fixes; the paper names no number of steps, this is the script's.
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": {
+        "goal": "reconstruction",
+        "gradient": "approximate",
+        "coding": "binary",
+        "kl_weight": 1.0,
+        "learning_rate": 0.01,
+        "batch_size": 500,
+        "n_steps": 5000,
+        "recipe": PAPER,
+    },
+    "authors_script": {
+        "goal": "reconstruction",
+        "gradient": "straight-through",
+        "coding": "binary",
+        "kl_weight": 0.0,
+        "learning_rate": 0.01,
+        "batch_size": 500,
+        "n_steps": 5000,
+        "recipe": AUTHORS_SCRIPT,
+    },
+}
+#: What a caller may choose beside a preset without changing what it stands for.
+FREE_OPTIONS = ("metric", "n_steps", "random_state", "callback")
+FREE_FIELDS = ("n_passes", "report_every", "patience", "validation_fraction", "tol")
+
+
+def preset_options(preset: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a preset, with what the caller may add to it."""
+    free = (*FREE_OPTIONS, *(f"recipe__{name}" for name in FREE_FIELDS))
+    mixed = sorted(set(options) - set(free))
+    if mixed:
+        raise InvalidInput(
+            f"a preset fixes {', '.join(mixed)}: build SGH(...) with all options yourself"
+        )
+    fixed, changes = dict(PRESETS[preset]), recipe_fields(options)
+    if changes.get("n_passes") is not None:
+        fixed["n_steps"] = None
+    fixed["recipe"] = fixed["recipe"].set_params(**changes)
+    return {**fixed, **{name: v for name, v in options.items() if name in FREE_OPTIONS}}
+
+
+#: Until version 0.1 the fields of the recipe were options, and these had values by default where
+#: None now leaves them open: beside other options they would be refused.
+_OPENED = {
+    "goal": "balanced",
+    "pair_loss": "softmax",
+    "decay": 0.5,
+    "sampling": "passes",
+    "validation_fraction": 0.1,
+    "tol": 1e-3,
+    "smoothness": 1.0,
+}
+
+
+def to_save(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as files hold them: the fields of the recipe beside them, by `PREFIX`."""
+    recipe = options["recipe"]
+    if not isinstance(recipe, Recipe):
+        return dict(options)
+    fields = {f"{PREFIX}{name}": value for name, value in recipe.get_params().items()}
+    return {**{k: v for k, v in options.items() if k != "recipe"}, **fields}
+
+
+def from_saved(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that a file holds; `TypeError` for what no version has written."""
+    fields = recipe_fields(saved)
+    if any(name in saved for name in FIELDS):
+        saved = {k: None if k in _OPENED and _OPENED[k] == v else v for k, v in saved.items()}
+        fields = {name: value for name, value in saved.items() if name in FIELDS}
+        if saved.get("neighbors"):  # which decided alone, whatever the goal
+            saved["goal"] = None
+    options = {k: v for k, v in saved.items() if k not in FIELDS and not k.startswith(PREFIX)}
+    if not fields:
+        return options
+    # JSON knows no tuples.
+    fields["terms"] = fields.get("terms") or ()
+    return {**options, "recipe": Recipe(**fields)}

@@ -18,9 +18,8 @@ from sghash.models.sgh.losses.ranking import (
     softmax_loss,
 )
 from sghash.models.sgh.losses.terms import TermView
-from sghash.models.sgh.training.parameters import Parameters
-from sghash.models.sgh.training.principal import MAX_EXACT_WIDTH, PrincipalScaling
-from sghash.models.sgh.training.scaling import Scaling
+from sghash.models.sgh.training.optimizer import Parameters
+from sghash.models.sgh.training.scaling import MAX_EXACT_WIDTH, PrincipalScaling, Scaling
 
 
 def signs(rng: np.random.Generator, n: int, n_bits: int) -> np.ndarray:

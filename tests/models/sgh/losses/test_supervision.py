@@ -21,7 +21,7 @@ from sghash.models.sgh.losses.terms import Terms
 from sghash.models.sgh.paper.encoder import sigmoid, softplus
 from sghash.models.sgh.paper.generative import code_values
 from sghash.models.sgh.training.batches import Batch
-from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.optimizer import Parameters
 
 N_BITS, N_PAIRS = 3, 5
 SIMILAR = np.array([True, False, True, False, True])

@@ -21,7 +21,7 @@ from sghash.models.sgh.paper.encoder import code_moments, divergence, sigmoid
 from sghash.models.sgh.paper.generative import GaussianDecoder, code_values
 from sghash.models.sgh.paper.gradients import gaussian_differences
 from sghash.models.sgh.training.batches import Batch
-from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.optimizer import Parameters
 from sghash.models.sgh.training.step import GaussianStep, GeneralStep, effective_weights
 
 CODINGS = ("signed", "binary")

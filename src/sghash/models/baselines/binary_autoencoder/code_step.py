@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.models.shared.blockwise import sum_over_blocks
-from sghash.models.shared.linear_decoder import LinearDecoder
+from sghash.models.shared.least_squares import LinearDecoder
 from sghash.validation import Vectors
 
 _SWEEPS = 100

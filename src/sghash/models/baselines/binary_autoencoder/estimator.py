@@ -20,7 +20,7 @@ from sghash.models.baselines.itq import ITQ
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes
 from sghash.models.shared.blockwise import map_over_blocks
-from sghash.models.shared.linear_decoder import LinearDecoder, fit_linear_decoder, signed
+from sghash.models.shared.least_squares import LinearDecoder, fit_linear_decoder, signed
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_choice, check_count, check_number
 

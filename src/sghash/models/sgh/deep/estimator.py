@@ -22,7 +22,7 @@ from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.sgh.training.start import START_ROWS, make_start
 from sghash.models.shared.axes import principal_axes
 from sghash.models.shared.blockwise import single_threaded_blas
-from sghash.models.shared.linear_decoder import fit_linear_decoder, signed
+from sghash.models.shared.least_squares import fit_linear_decoder, signed
 from sghash.models.shared.seeds import generator_of
 from sghash.optional import require
 from sghash.validation import (

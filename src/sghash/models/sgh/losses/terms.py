@@ -17,7 +17,7 @@ from sghash.errors import InvalidInput
 from sghash.models.sgh.paper.encoder import sigmoid, softplus
 from sghash.models.sgh.paper.generative import Floats
 from sghash.models.sgh.training.batches import Batch
-from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.optimizer import Parameters
 from sghash.models.sgh.training.scaling import Units
 from sghash.validation import Ids, Vectors, check_choice, check_number
 

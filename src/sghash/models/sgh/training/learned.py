@@ -1,17 +1,30 @@
-"""What a training teaches a model, in the caller's units, and the way back into the trainer's."""
+"""What training has learned, and its last touch: the decoder of least squared error for real codes.
+
+Training fits the decoder to soft codes; files and searches use hard ones.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from sghash.models.sgh.paper.generative import GaussianDecoder
-from sghash.models.sgh.training.parameters import Parameters
+from sghash.blocks import blocks_of
+from sghash.models.sgh.paper.encoder import code_moments, sigmoid
+from sghash.models.sgh.paper.generative import GaussianDecoder, code_values
+from sghash.models.sgh.training.batches import Batches, Reservoir
+from sghash.models.sgh.training.optimizer import Parameters
 from sghash.models.sgh.training.scaling import Scaling
+from sghash.models.sgh.training.settings import Settings
 from sghash.models.sgh.training.start import NOISE_FLOOR
 from sghash.models.sgh.training.step import effective_weights
+from sghash.models.shared.least_squares import LeastSquares
 from sghash.validation import Vectors
+
+if TYPE_CHECKING:
+    from sghash.models.sgh.training.trainer import Trainer
 
 
 class Learned(NamedTuple):
@@ -56,3 +69,99 @@ def decoder_of(parameters: Parameters) -> GaussianDecoder:
     """Return the decoder that the parameters describe, in the trainer's units."""
     noise = max(float(np.exp(parameters["log_noise"])), NOISE_FLOOR)
     return GaussianDecoder(effective_weights(parameters), parameters["decoder_bias"], noise)
+
+
+REFIT_ROWS = 65_536
+REFIT_BYTES = 1 << 28
+REFIT_BLOCK = 8192
+# Online: rows kept from all pieces, and steps between refits.
+REFIT_RESERVOIR = 16_384
+REFIT_STEPS = 10
+# Rows that the decoder before a refit counts for: pieces may be single vectors.
+REFIT_PRIOR_ROWS = 1024
+
+
+@dataclass
+class Refitted:
+    """The parameters with a refitted decoder, kept up to date while pieces come in."""
+
+    parameters: Parameters | None = None
+    reservoir: Reservoir | None = None
+    next_at: int = 0
+
+    def fit(
+        self, settings: Settings, trainer: Trainer, batches: Batches, rng: np.random.Generator
+    ) -> None:
+        """Refit the decoder to a sample of the batches' rows."""
+        width = trainer.parameters["decoder_bias"].size
+        n_rows = min(REFIT_ROWS, max(1, REFIT_BYTES // (4 * width)))
+        self.parameters = refit(settings, trainer, batches.take(n_rows, rng))
+
+    def update(self, settings: Settings, trainer: Trainer, batches: Batches) -> None:
+        """Add a piece to a sample of all pieces, and now and then refit the decoder to it."""
+        width = trainer.parameters["decoder_bias"].size
+        if self.reservoir is None:
+            self.reservoir = Reservoir(min(REFIT_RESERVOIR, REFIT_BYTES // (4 * width)), width)
+        self.reservoir.add(batches, trainer.rng)
+        if self.parameters is None or trainer.n_done >= self.next_at:
+            before = self.parameters or trainer.parameters
+            self.parameters = refit(settings, trainer, self.reservoir.rows, near=before)
+            self.next_at = trainer.n_done + REFIT_STEPS
+        else:
+            # Few steps hardly change what the decoder should be.
+            for name in ("encoder_weights", "encoder_bias"):
+                self.parameters[name][...] = trainer.parameters[name]
+
+
+def refit(
+    settings: Settings, trainer: Trainer, rows: Vectors, *, near: Parameters | None = None
+) -> Parameters:
+    """Fit the decoder to the codes of raw `rows` by least squares; noise and prior follow.
+
+    `near` is a decoder to stay close to where rows are few. Returns a copy: training goes on from
+    the decoder of the soft codes that it knows.
+    """
+    parameters = trainer.parameters.copy()
+    squares = LeastSquares(settings.n_bits, parameters["decoder_bias"].size)
+    for first, block in blocks_of(rows, REFIT_BLOCK):
+        scaled = trainer.scaling.apply(block)
+        logits = scaled @ parameters["encoder_weights"] + parameters["encoder_bias"]
+        squares.add(code_values(logits > 0, settings.coding), scaled)
+        if first == 0:  # enough for noise and prior
+            watched, probabilities = scaled, sigmoid(logits)
+    if near is None:
+        weights, bias = squares.solve()
+    else:
+        weights, bias = squares.solve_near(
+            effective_weights(near),
+            near["decoder_bias"],
+            n_rows=REFIT_PRIOR_ROWS,
+            coding=settings.coding,
+        )
+    if "decoder_scale" in parameters:
+        parameters["decoder_scale"][...] = 1
+    parameters["decoder_weights"][...], parameters["decoder_bias"][...] = weights, bias
+    old = 0.0 if near is None else REFIT_PRIOR_ROWS / (REFIT_PRIOR_ROWS + len(rows))
+    _follow(settings, parameters, watched, probabilities, near, old)
+    return parameters
+
+
+def _follow(
+    settings: Settings,
+    parameters: Parameters,
+    watched: Vectors,
+    probabilities: Vectors,
+    near: Parameters | None,
+    old: float,
+) -> None:
+    """Set noise and prior to what `watched` vectors say; those of `near` count with share `old`."""
+    shares: NDArray[np.float64] = probabilities.mean(axis=0, dtype=np.float64).clip(1e-6, 1 - 1e-6)
+    moments = code_moments(probabilities, settings.coding)
+    errors = decoder_of(parameters).expected_squares(watched, *moments)
+    noise = float(errors.mean(dtype=np.float64)) / watched.shape[1]
+    if near is not None:
+        shares = (1 - old) * shares + old * sigmoid(near["prior_logits"])
+        noise = (1 - old) * noise + old * float(np.exp(near["log_noise"]))
+    if settings.recipe.noise == "learned":
+        parameters["log_noise"][...] = np.log(max(noise, NOISE_FLOOR))
+    parameters["prior_logits"][...] = np.log(shares / (1 - shares))

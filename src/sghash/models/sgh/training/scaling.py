@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.optimizer import Parameters
+from sghash.models.shared.axes import leading_axes, principal_axes
 from sghash.validation import Ids, Vectors
 
 # Types that float32 holds exactly: arrays of them are trained on as they are stored.
@@ -93,3 +94,77 @@ def unit_rows(vectors: Vectors) -> Vectors:
     lengths = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1, keepdims=True))
     lengths[lengths == 0] = 1
     return (vectors / lengths).astype(np.float32)
+
+
+#: Axes that are kept, or as many as there are bits if that is more.
+MIN_AXES = 256
+#: Standard deviation of a leading coordinate, and so of a logit at the start.
+SPREAD = 2.0
+#: Up to this width all axes are computed; beyond, the leading ones by subspace iteration.
+MAX_EXACT_WIDTH = 1536
+BLOCK_ROWS = 8192
+
+
+class PrincipalScaling(NamedTuple):
+    """x' = `factor` * x @ `axes` for x in the units of `outer`; axes (d, D)."""
+
+    outer: Scaling
+    axes: Vectors
+    factor: float
+
+    @classmethod
+    def of(
+        cls, sample: Vectors, outer: Scaling, n_bits: int, rng: np.random.Generator
+    ) -> PrincipalScaling:
+        """Learn from a sample (n, d) of raw vectors."""
+        scaled = outer.apply(sample)
+        n_axes = min(scaled.shape[1], max(MIN_AXES, n_bits))
+        if scaled.shape[1] <= MAX_EXACT_WIDTH:
+            axes = principal_axes(scaled, n_axes).axes
+            # Constant columns carry no weight at all, not even rounding: their values may be huge.
+            axes = axes * (np.ptp(scaled, axis=0) > 0)[:, None]
+        else:
+            axes = leading_axes(scaled, n_axes, rng)
+        if axes.shape[1] == 0:  # constant data
+            axes = np.zeros((scaled.shape[1], 1), dtype=np.float32)
+        inside = scaled @ axes[:, :n_bits]
+        leading = float(inside.var(axis=0, dtype=np.float64).mean()) if inside.size else 0.0
+        factor = SPREAD / np.sqrt(leading) if leading > 0 else 1.0
+        return cls(outer, np.ascontiguousarray(axes, dtype=np.float32), float(factor))
+
+    @property
+    def unit(self) -> float:
+        """Length of one unit in the caller's."""
+        return self.outer.unit / self.factor
+
+    @property
+    def mean(self) -> Vectors:
+        """What `outer` shifts by, in these coordinates (D,)."""
+        return np.asarray(self.outer.shift @ self.axes / self.unit, dtype=np.float32)
+
+    def apply(self, vectors: Vectors) -> Vectors:
+        """Bring raw vectors (n, d) into principal coordinates (n, D)."""
+        turn = self.axes * np.float32(self.factor)
+        buffer = np.empty((len(vectors), turn.shape[1]), dtype=np.float32)
+        for start in range(0, len(vectors), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            np.matmul(self.outer.apply(vectors[block]), turn, out=buffer[block])
+        return buffer
+
+    def gather(self, vectors: NDArray[Any], rows: Ids, out: Vectors) -> None:
+        """Fill `out` (m, D) with the chosen `rows`."""
+        out[...] = self.apply(vectors[rows].astype(np.float32))
+
+    def lift(self, parameters: Parameters) -> Parameters:
+        """Return the encoder and decoder for vectors in the units of `outer`."""
+        back = self.axes.T / np.float32(self.factor)
+        return Parameters(
+            {
+                "encoder_weights": self.axes @ parameters["encoder_weights"] * self.factor,
+                "encoder_bias": parameters["encoder_bias"],
+                "decoder_weights": parameters["decoder_weights"] @ back,
+                "decoder_bias": parameters["decoder_bias"] @ back,
+                "log_noise": parameters["log_noise"] - 2 * np.log(self.factor),
+                "prior_logits": parameters["prior_logits"],
+            }
+        )

@@ -20,7 +20,7 @@ from sghash.models.sgh.paper.encoder import sigmoid
 from sghash.models.sgh.paper.generative import code_step
 from sghash.models.sgh.paper.gradients import codes_for, general_differences
 from sghash.models.sgh.training.batches import Batch
-from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.optimizer import Parameters
 from sghash.models.sgh.training.start import NOISE_FLOOR
 from sghash.models.sgh.training.trainable import TrainableDecoder
 from sghash.validation import Vectors, available_cores

@@ -23,8 +23,7 @@ from sghash.models.sgh.paper.encoder import divergence, draw_bits, sigmoid
 from sghash.models.sgh.paper.generative import CODINGS, Floats, code_values
 from sghash.models.sgh.paper.objective import DescriptionLength
 from sghash.models.sgh.training.batches import ArrayBatches
-from sghash.models.sgh.training.optimizer import Adam, Schedule
-from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.optimizer import Adam, Parameters, Schedule
 from sghash.models.sgh.training.scaling import Scaling
 from sghash.models.sgh.training.start import START_ROWS, make_start
 from sghash.models.sgh.training.step import GeneralStep

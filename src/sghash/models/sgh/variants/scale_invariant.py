@@ -20,8 +20,7 @@ from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.paper.encoder import sigmoid
 from sghash.models.sgh.paper.generative import code_values
 from sghash.models.sgh.paper.gradients import ESTIMATORS
-from sghash.models.sgh.training.optimizer import Adam, Schedule
-from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.optimizer import Adam, Parameters, Schedule
 from sghash.models.sgh.training.scaling import Scaling
 from sghash.models.sgh.training.start import NOISE_FLOOR, START_ROWS, make_start
 from sghash.models.sgh.variants.scale_step import Rows, scale_gradient, scale_moments, with_constant

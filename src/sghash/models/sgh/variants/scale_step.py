@@ -24,7 +24,7 @@ import numpy as np
 from sghash.models.sgh.paper.encoder import divergence, sigmoid
 from sghash.models.sgh.paper.generative import Floats
 from sghash.models.sgh.paper.gradients import codes_for
-from sghash.models.sgh.training.parameters import Parameters
+from sghash.models.sgh.training.optimizer import Parameters
 
 
 class Rows(NamedTuple):
