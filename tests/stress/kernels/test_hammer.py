@@ -52,8 +52,8 @@ def can_check() -> bool:
 
 @pytest.mark.parametrize("environment", ["poisoned", "unmapped"])
 def test_every_kernel_answers_right_from_many_threads(environment: str) -> None:
-    counts = hammer(environment, "--calls", "2000", "--threads", "1", "4", "16")
-    assert counts["calls"] >= 2000
+    counts = hammer(environment, "--calls", "1000", "--threads", "1", "4", "16")
+    assert counts["calls"] >= 1000
     assert len(counts["by kernel"]) == 12
 
 
