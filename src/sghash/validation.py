@@ -26,11 +26,10 @@ MAX_ID = 2**63 - 2
 
 def check_n_bits(n_bits: Any) -> int:
     """Return `n_bits` as an int between 1 and `MAX_BITS`."""
-    if isinstance(n_bits, bool) or not isinstance(n_bits, (int, np.integer)):
-        raise InvalidDtype(f"n_bits must be a whole number, got {n_bits!r}")
-    if not 1 <= n_bits <= MAX_BITS:
-        raise InvalidInput(f"n_bits must lie between 1 and {MAX_BITS}, got {n_bits}")
-    return int(n_bits)
+    n = _whole_number(n_bits, "n_bits")
+    if not 1 <= n <= MAX_BITS:
+        raise InvalidInput(f"n_bits must lie between 1 and {MAX_BITS}, got {n}")
+    return n
 
 
 def n_bytes_of(n_bits: int) -> int:
@@ -74,10 +73,15 @@ def check_count(value: Any, *, name: str, least: int = 1, or_none: bool = False)
     if value is None and or_none:
         return
     also = ", or None" if or_none else ""
+    if _whole_number(value, name, also) < least:
+        raise InvalidInput(f"{name} must be at least {least}{also}, got {value}")
+
+
+def _whole_number(value: Any, name: str, also: str = "") -> int:
+    """Return a whole number of any integer type as an int; truth values are none."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise InvalidDtype(f"{name} must be a whole number{also}, got {value!r}")
-    if value < least:
-        raise InvalidInput(f"{name} must be at least {least}{also}, got {value}")
+    return int(value)
 
 
 def check_number(
@@ -96,31 +100,22 @@ def check_number(
 
 def check_k(k: Any) -> int:
     """Return the number of neighbours asked for, at least 1."""
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)):
-        raise InvalidDtype(f"k must be a whole number, got {k!r}")
-    if k < 1:
-        raise InvalidInput(f"k must be at least 1, got {k}")
+    check_count(k, name="k")
     return int(k)
 
 
 def check_radius(radius: Any) -> int:
     """Return a Hamming radius, a whole number that is not negative."""
-    if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)):
-        raise InvalidDtype(f"radius must be a whole number of bits, got {radius!r}")
-    if radius < 0:
+    n_bits = _whole_number(radius, "radius", " of bits")
+    if n_bits < 0:
         raise InvalidInput(f"radius must not be negative, got {radius}")
-    return int(radius)
+    return n_bits
 
 
 def check_threads(threads: Any) -> int:
     """Return the number of threads to use; None means all cores this process may use."""
-    if threads is None:
-        return available_cores()
-    if isinstance(threads, bool) or not isinstance(threads, (int, np.integer)):
-        raise InvalidDtype(f"threads must be a whole number or None, got {threads!r}")
-    if threads < 1:
-        raise InvalidInput(f"threads must be at least 1, got {threads}")
-    return int(threads)
+    check_count(threads, name="threads", or_none=True)
+    return available_cores() if threads is None else int(threads)
 
 
 def available_cores() -> int:

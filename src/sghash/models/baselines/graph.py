@@ -14,7 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
-from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
+from sghash.models.shared.blockwise import (
+    map_over_blocks,
+    single_threaded_blas,
+    some_rows,
+    sum_over_blocks,
+)
 from sghash.models.shared.centroids import squared_distances
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_count
@@ -95,9 +100,7 @@ class GraphHashing(BinaryHasher):
         check_count(self.sample, name="sample", or_none=True)
         rng = generator_of(self.random_state)
         self.mean_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
-        chosen = vectors
-        if self.sample is not None and self.sample < len(vectors):
-            chosen = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]
+        chosen = some_rows(vectors, self.sample, rng)
         rows = self._unit(chosen)
         n_anchors = min(self.n_anchors, len(rows))
         self.anchors_ = rows[rng.choice(len(rows), n_anchors, replace=False)]

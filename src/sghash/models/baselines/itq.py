@@ -14,7 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes, semi_orthogonal
-from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas, sum_over_blocks
+from sghash.models.shared.blockwise import (
+    map_over_blocks,
+    single_threaded_blas,
+    some_rows,
+    sum_over_blocks,
+)
 from sghash.models.shared.least_squares import fit_linear_decoder, signed
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_count
@@ -82,9 +87,7 @@ class ITQ(BinaryHasher):
         rng = generator_of(self.random_state)
         basis = principal_axes(vectors, self.n_bits)
         rotation = semi_orthogonal(basis.axes.shape[1], self.n_bits, rng)
-        chosen = vectors
-        if self.sample is not None and self.sample < len(vectors):
-            chosen = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]
+        chosen = some_rows(vectors, self.sample, rng)
         components = map_over_blocks(lambda block: (block - basis.mean) @ basis.axes, chosen)
         rotation = self._rotate(components, rotation)
         self.mean_ = basis.mean

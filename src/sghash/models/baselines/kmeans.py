@@ -15,7 +15,7 @@ from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import balanced_parts, principal_axes, semi_orthogonal
-from sghash.models.shared.blockwise import map_over_blocks
+from sghash.models.shared.blockwise import map_over_blocks, some_rows
 from sghash.models.shared.centroids import assign, nearest
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_count, check_number
@@ -103,8 +103,7 @@ class KMeansHashing(BinaryHasher):
         check_count(self.n_iterations, name="n_iterations", least=0)
         check_count(self.sample, name="sample", or_none=True)
         rng = generator_of(self.random_state)
-        if self.sample is not None and self.sample < len(vectors):
-            vectors = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]
+        vectors = some_rows(vectors, self.sample, rng)
         n_parts = -(-self.n_bits // self.bits_per_part)
         part_bits = [len(part) for part in np.array_split(np.arange(self.n_bits), n_parts)]
         self.mean_, axes, variances = principal_axes(vectors, vectors.shape[1])

@@ -15,7 +15,12 @@ from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
-from sghash.models.shared.blockwise import BLOCK_ROWS, map_over_blocks, single_threaded_blas
+from sghash.models.shared.blockwise import (
+    BLOCK_ROWS,
+    map_over_blocks,
+    single_threaded_blas,
+    some_rows,
+)
 from sghash.models.shared.centroids import squared_distances
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_codes, check_count, check_number
@@ -102,9 +107,7 @@ class SphericalHashing(BinaryHasher):
         check_number(self.deviation_tolerance, name="deviation_tolerance", least=0)
         rng = generator_of(self.random_state)
         self.mean_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
-        chosen = vectors
-        if self.sample is not None and self.sample < len(vectors):
-            chosen = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]
+        chosen = some_rows(vectors, self.sample, rng)
         with single_threaded_blas():
             self.pivots_ = self._balance(chosen - self.mean_, rng)
             self.squared_radii_ = self._radii(vectors)

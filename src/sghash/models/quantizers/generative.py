@@ -24,7 +24,7 @@ from sghash.models.capabilities import Capabilities, Length
 from sghash.models.quantizers.scorer import ByteScorer
 from sghash.models.sgh.estimator import SGH
 from sghash.models.sgh.training.scaling import unit_rows
-from sghash.models.shared.blockwise import map_over_blocks
+from sghash.models.shared.blockwise import map_over_blocks, some_rows
 from sghash.models.shared.feature_names import output_names
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import METRICS, Codes, Vectors, check_choice, check_count
@@ -108,10 +108,7 @@ class GenerativeQuantizer(VectorModel):
         if not 2 <= self.n_bytes <= MAX_BYTES:
             raise InvalidInput(f"n_bytes must lie between 2 and {MAX_BYTES}, got {self.n_bytes}")
         rng = generator_of(self.random_state)
-        rows = vectors
-        if len(vectors) > MAX_ROWS:
-            rows = vectors[np.sort(rng.choice(len(vectors), MAX_ROWS, replace=False))]
-        rows = self._ready(rows)
+        rows = self._ready(some_rows(vectors, MAX_ROWS, rng))
         start = SGH(
             n_bits=8 * self._n_coded(),
             goal="reconstruction",

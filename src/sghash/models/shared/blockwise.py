@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from sghash.validation import available_cores
+from sghash.validation import Vectors, available_cores
 
 BLOCK_ROWS = 8192
 
@@ -31,6 +31,13 @@ def _linear_algebra() -> Any:
 def single_threaded_blas() -> Any:
     """Context in which matrix products run on the thread that asks for them."""
     return _linear_algebra().limit(limits=1, user_api="blas")
+
+
+def some_rows(vectors: Vectors, n_rows: int | None, rng: np.random.Generator) -> Vectors:
+    """At most `n_rows` random rows of vectors (n, d), in their order; None is all."""
+    if n_rows is None or n_rows >= len(vectors):
+        return vectors
+    return vectors[np.sort(rng.choice(len(vectors), n_rows, replace=False))]
 
 
 def map_over_blocks(function: Callable[..., NDArray[Any]], *arrays: NDArray[Any]) -> NDArray[Any]:

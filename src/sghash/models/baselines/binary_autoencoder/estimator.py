@@ -19,7 +19,7 @@ from sghash.models.baselines.binary_autoencoder.validation_precision import Vali
 from sghash.models.baselines.itq import ITQ
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import principal_axes
-from sghash.models.shared.blockwise import map_over_blocks
+from sghash.models.shared.blockwise import map_over_blocks, some_rows
 from sghash.models.shared.least_squares import LinearDecoder, fit_linear_decoder, signed
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.validation import Vectors, check_choice, check_count, check_number
@@ -128,8 +128,7 @@ class BinaryAutoencoder(BinaryHasher):
         check_count(self.n_validation, name="n_validation", least=0)
         check_count(self.sample, name="sample", or_none=True)
         rng = generator_of(self.random_state)
-        if self.sample is not None and self.sample < len(vectors):
-            vectors = vectors[np.sort(rng.choice(len(vectors), self.sample, replace=False))]
+        vectors = some_rows(vectors, self.sample, rng)
         basis = principal_axes(vectors, vectors.shape[1])
         size = float((vectors.max(axis=0) - vectors.min(axis=0)).max(initial=0)) or 1.0
         trainer = Trainer(vectors, basis, size, self.classifier, _SVM_C)
