@@ -46,6 +46,7 @@ STUDIES: dict[str, str] = {
         "recall_table",
         "quantizers",
         "reranking",
+        "from_the_shell",
         "choices",
         "mnist_error",
         "labels",
