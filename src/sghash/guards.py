@@ -5,31 +5,26 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from contextlib import suppress
+from collections.abc import Callable
+from typing import Any
 
 
 class Guard:
-    """A lock, to be held by `with`; in the child of a fork it is free again.
+    """A lock, to be held by `with guard.lock`; in the child of a fork it is free again.
 
-    With `reentrant`, the thread that holds it may take it again.
+    With `reentrant`, the thread that holds it may take it again. Python takes and frees the `lock`
+    itself in one step each: methods of ours around it could be left by Ctrl-C after it was taken,
+    and before it was freed.
     """
 
     def __init__(self, *, reentrant: bool = False) -> None:
-        self._make = threading.RLock if reentrant else threading.Lock
-        self._lock = self._make()
+        self._make: Callable[[], Any] = threading.RLock if reentrant else threading.Lock
+        self.lock = self._make()
         _guards.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        # The child of a fork that happened inside has nothing to release.
-        with suppress(RuntimeError):
-            self._lock.release()
 
     def renew(self) -> None:
         """Be free, whoever held it."""
-        self._lock = self._make()
+        self.lock = self._make()
 
 
 _guards: weakref.WeakSet[Guard] = weakref.WeakSet()

@@ -111,7 +111,7 @@ class Collection:
 
     def close(self) -> None:
         """Give up the right to write; a closed writer can still read."""
-        with self._guard:
+        with self._guard.lock:
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None  # not before: what was interrupted can be called again
@@ -161,7 +161,7 @@ class Collection:
 
     def refresh(self) -> int:
         """See what other processes have done since; returns the number of rows."""
-        with self._guard:
+        with self._guard.lock:
             if self._writer is not None and self._writer.is_own:
                 self._see(self._writer.ready())
             else:
@@ -224,7 +224,7 @@ class Collection:
 
     def delete(self, ids: ArrayLike | Sequence[str]) -> None:
         """Delete rows by id or key, durably; all other ids stay as they are."""
-        with self._guard:
+        with self._guard.lock:
             writer = self._writable()
             chosen = np.unique(ids_of(ids, writer.ready()))
             if len(chosen):
@@ -290,7 +290,7 @@ class Collection:
 
         `callback` receives (rows done, rows in all).
         """
-        with self._guard:
+        with self._guard.lock:
             writer = self._writable()
             self._change(lambda: writer.compact(callback=callback))
 
@@ -301,7 +301,7 @@ class Collection:
             codes: Codes = new_model.encode(block.astype(np.float32))
             return codes
 
-        with self._guard:
+        with self._guard.lock:
             writer = self._writable()
             self.model  # noqa: B018 - searches that go on with the old codes need it in memory
             changes = place_new_model(self._folder, writer.ready().manifest, new_model)
@@ -384,7 +384,7 @@ class Collection:
         *,
         replacing: bool,
     ) -> Ids:
-        with self._guard:
+        with self._guard.lock:
             writer = self._writable()
             # Ids come from here: memory may not know what an interrupted change has left.
             state = writer.ready()

@@ -36,7 +36,7 @@ class ModelHolder:
     @property
     def model(self) -> Any:
         """The model itself."""
-        with self._guard:
+        with self._guard.lock:
             if self._model is None:
                 self._model = load_checked(self._folder, self._manifest)
             return self._model
@@ -45,7 +45,7 @@ class ModelHolder:
     def scoring(self) -> Scoring:
         """How codes are scored in the metric of the collection; found out when first needed."""
         model = self.model
-        with self._guard:
+        with self._guard.lock:
             if self._scoring is None:
                 scorer = model.scorer(self._manifest.metric)
                 layout = scorer.layout

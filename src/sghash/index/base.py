@@ -100,7 +100,7 @@ class CodeIndex(ABC):
         """
         rows = self._checked(codes)
         given = None if ids is None else check_ids(ids, len(rows))
-        with self._change:
+        with self._change.lock:
             held = self._held
             numbers = next_ids(held.next_id, len(rows)) if given is None else given.copy()
             if len(rows):
@@ -110,7 +110,7 @@ class CodeIndex(ABC):
     def delete(self, ids: ArrayLike) -> None:
         """Remove the codes with these ids; all other ids stay as they are."""
         chosen = check_ids(ids)
-        with self._change:
+        with self._change.lock:
             rows = self._held.rows_of(chosen)
             if len(rows):
                 self._held = self._held.without(rows)

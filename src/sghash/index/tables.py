@@ -190,7 +190,7 @@ class TableIndex(CodeIndex):
 
     def _own_terms(self, held: Held, threads: int) -> Terms:
         """What each code adds to scores by itself, a byte per row; once for each moment."""
-        with _terms_guard:
+        with _terms_guard.lock:
             if self._terms is None or self._terms[0] is not held:
                 from sghash.kernels.tables.search import make_terms
                 from sghash.kernels.tables.terms import code_terms
