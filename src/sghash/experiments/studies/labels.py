@@ -55,13 +55,13 @@ class Task(NamedTuple):
         return self.score(model.encode(scores), model.encode(query_scores))
 
     def fitted(self, **options: Any) -> Any:
-        """SGH, told the chosen labels if it is supervised."""
+        """SGH, given the chosen labels; it looks at them if it is supervised."""
         if self.n_steps is not None:
             options["n_steps"] = self.n_steps
         y = np.full(len(self.base), -1)
         y[self.chosen] = self.labels[self.chosen]
-        model = model_class("SGH")(n_bits=self.n_bits, random_state=self.seed, **options)
-        return model.fit(self.base, y)
+        model = model_class("SGH")(n_bits=self.n_bits, random_state=self.seed)
+        return model.set_params(**options).fit(self.base, y)
 
 
 def of_codes(**options: Any) -> Callable[[Task], float]:
@@ -98,7 +98,7 @@ METHODS: dict[str, Callable[[Task], float]] = {
     "SGH": of_codes(),
     "SGH, probe on codes": probe,
     "SGH(supervised)": of_codes(supervised=True),
-    "SGH(supervised, bernoulli)": of_codes(supervised=True, pair_loss="bernoulli"),
+    "SGH(supervised, bernoulli)": of_codes(supervised=True, recipe__pair_loss="bernoulli"),
     "LDA, then ITQ": discriminants,
 }
 
