@@ -42,7 +42,7 @@ PLAIN = sghash.Recipe(noise=1, init="random", refit=False, standardize=False)
     "model",
     [
         sghash.SGH(n_bits=9, n_steps=3, metric="cosine", coding="binary"),
-        sghash.SGH(9, n_steps=3, goal="reconstruction", recipe=PLAIN),
+        sghash.SGH(9, n_steps=3, goal="reconstruction", learning_rate=1e-4, recipe=PLAIN),
         sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="bernoulli"),
         sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="gaussian"),
         sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="multinomial"),
