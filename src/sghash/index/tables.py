@@ -220,7 +220,7 @@ def with_offsets(found: Neighbors, offsets: Vectors, *, by_id: bool = True) -> N
     missing = found.ids < 0
     scores = (found.distances + offsets[:, None]).astype(np.float32)
     scores[missing] = padding_distance(scores.dtype)
-    if not by_id:
+    if not by_id or (scores[:, 1:] > scores[:, :-1]).all():
         return Neighbors(scores, found.ids)
     last = np.where(missing, np.iinfo(np.int64).max, found.ids)
     order = np.lexsort((last, scores), axis=1)

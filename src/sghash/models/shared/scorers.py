@@ -51,11 +51,11 @@ class LinearScorer:
         if self._metric == "l2":
             # From the origin: the difference of large squares would lose what matters.
             centred = q - self._origin
-            slopes = -2 * centred @ self._directions.T + 0.0
+            slopes = -2 * centred @ self._directions.T
             offsets = np.square(centred).sum(axis=1)
         else:
             q = unit_queries(q) if self._metric == "cosine" else q
-            slopes = -q @ self._directions.T + 0.0
+            slopes = -q @ self._directions.T
             offsets = -q @ self._origin + (1.0 if self._metric == "cosine" else 0.0)
         return QueryTables(slopes.astype(np.float32), offsets.astype(np.float32))
 
