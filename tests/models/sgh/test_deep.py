@@ -166,7 +166,10 @@ def test_training_lowers_both_losses_and_decodes():
     model = DeepSGH(n_bits=16, **options).fit(X)
     first, last = (np.array(model.history_["objective"])[places].mean() for places in (0, -1))
     assert last < first
-    assert np.mean(model.history_["pair_loss"][-5:]) < np.mean(model.history_["pair_loss"][:3])
+    # The loss of few pairs is noisy: one seed may show anything.
+    several = [DeepSGH(16, **options | {"random_state": seed}).fit(X) for seed in range(4)]
+    losses = np.array([other.history_["pair_loss"] for other in several])
+    assert losses[:, -5:].mean() < losses[:, :3].mean()
     error = np.square(X - model.decode(model.encode(X))).sum()
     assert error < 0.3 * np.square(X - X.mean(axis=0)).sum()
     assert clone(model).fit(X).fingerprint_ == model.fingerprint_
