@@ -66,7 +66,7 @@ class Collection:
 
         `keep_vectors` ("float16" or "float32") stores the vectors beside their codes, for exact
         distances and `reencode`. `metric` ("l2", "ip" or "cosine") is what `rerank` scores; None
-        is the model's own, or "l2" if it has none.
+        is the model's own, or "l2". A model without a metric needs unit vectors for "cosine".
         """
         folder = resolved(path)
         manifest = first_manifest(model, keep_vectors=keep_vectors, metric=metric)
@@ -186,7 +186,7 @@ class Collection:
         get the next numbers never used before. `metadata` maps column names to n values each.
         Of an array all vectors are added, or none. A source or a memory map is read in blocks,
         each durable when `callback` receives (rows done, rows in all); if one fails, a note of
-        the error tells how many vectors the blocks before it have added.
+        the error says how many vectors the blocks before it have added.
         """
         return self._append_vectors(vectors, ids, metadata, replacing=False, callback=callback)
 
@@ -246,9 +246,10 @@ class Collection:
         the distance between the query and what the code stands for (float32), "vectors" the exact
         distance to the kept vector (float32). The latter two look at `shortlist` rows per query,
         the nearest by Hamming distance; None is 10 k, "all" lets the decoder score every row. For
-        "vectors" it may be a pair: how many rows Hamming distance lets through ("all" for every
-        one), and how many of these the decoder. `where` is a boolean mask over `ids`, a
-        list of ids or keys, or a condition on metadata such as `"year >= 2000 and lang == 'de'"`.
+        "vectors" it may be a pair: how many rows Hamming distance ("all" for every one) and how
+        many the decoder lets through. Codes of quantizers have no Hamming distance: the decoder
+        scores every row. `where` is a boolean mask over `ids`, a list of ids or keys, or a
+        condition on metadata such as `"year >= 2000 and lang == 'de'"`.
         """
         return answers.neighbors_of(
             self._moment, queries, k, rerank=rerank, shortlist=shortlist, where=where,
@@ -314,8 +315,7 @@ class Collection:
 
         Adding, deleting and searching may go on meanwhile, here and in other processes. A call
         that was interrupted is repeated with the same `path`, and goes on where it was; so is one
-        that shall bring an earlier copy up to date. A copy opens like any collection. `callback`
-        receives (rows done, rows in all).
+        that brings an earlier copy up to date. `callback` receives (rows done, rows in all).
         """
         return back_up(self._folder, self._moment, resolved(path), callback=callback)
 
@@ -329,7 +329,7 @@ class Collection:
         return answers.joined_within(self._moment, radius, threads=threads, callback=callback)
 
     def verify(self, *, callback: Progress | None = None) -> verification.Summary:
-        """Read every byte and raise `BadFile` at the first that is wrong, else tell what is there.
+        """Read every byte and raise `BadFile` at the first that is wrong, else say what is there.
 
         `callback` receives (files done, files in all).
         """

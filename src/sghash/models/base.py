@@ -110,15 +110,17 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
         Whoever asks often keeps it: it does not change with the model.
         """
+        bits = self.capabilities.codes == "bits"
+        remedy = "search its codes by Hamming distance, or use" if bits else "use"
         raise InvalidInput(
-            f"{type(self).__name__} has no query tables: search its codes by Hamming distance, or "
-            "use SGH, ITQ or a quantizer"
+            f"{type(self).__name__} has no query tables: {remedy} SGH, ITQ or a quantizer"
         )
 
     def query_tables(self, queries: ArrayLike, *, metric: str | None = None) -> QueryTables:
         """Tables that score real queries (n, d) against codes; smaller is nearer.
 
-        For `TableIndex.search`, over the codes of the same model.
+        For `TableIndex.search`, over the codes of the same model and metric. For "cosine", what
+        codes stand for counts as of unit length: fit with that metric, or on unit vectors.
         """
         check_is_fitted(self)
         rows = check_vectors(queries, width=self.n_features_in_, name="queries")

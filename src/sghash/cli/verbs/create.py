@@ -70,6 +70,9 @@ def command(
     --fitted the model is taken from a folder that `sghash fit` wrote; VECTORS may then be left out.
     --metric is also what --rerank scores later.
     """
+    # Loaded here, so that --help stays quick.
+    from sghash.evaluation.specs import check_metric
+
     _check_arguments(context, collection, vectors, fitted, empty)
     incoming = None
     if vectors is not None:
@@ -84,6 +87,7 @@ def command(
         # What `rerank` scores; a model that has a metric of its own knows it.
         metric = metric or model.metric or metric_of(vectors)
     check_codes_of(model)
+    check_metric(model, metric)
     if fitted is None and incoming is not None:
         fit(model, incoming.rows)
     _check_width(model, incoming)
