@@ -315,10 +315,16 @@ def test_tables_that_are_no_numbers_are_refused(rng):
             getattr(queries, name)[0] = value
         with pytest.raises(InvalidInput, match="finite"):
             index.search(queries)
+    for value in (3e38, -3e37):  # finite, but their sums are not
+        queries = bit_tables(rng, 2, 10)
+        queries.tables[0] = value
+        with pytest.raises(InvalidInput, match="too large for float32 sums"):
+            index.search(queries)
     with pytest.raises(InvalidInput, match="offsets"):
         index.search(bit_tables(rng, 2, 10)._replace(offsets=np.zeros(3, np.float32)))
     for options in ({"n_bits": 20}, {"gram": np.eye(10)}, {"n_bits": 10, "gram": np.eye(9)},
-                    {"n_bits": 10, "gram": np.triu(np.ones((10, 10)))}):  # fmt: skip
+                    {"n_bits": 10, "gram": np.triu(np.ones((10, 10)))},
+                    {"n_bits": 10, "gram": [[1, 2], [3]]}):  # fmt: skip
         with pytest.raises(InvalidInput):
             TableIndex(2, **options)
 
