@@ -280,6 +280,7 @@ CODE = np.zeros((1, 2), np.uint8)
         (lambda i, q: i.add(CODE, ids=[8, 9]), InvalidInput, "one per row"),
         (lambda i, q: i.search(q, k=0), InvalidInput, "at least 1"),
         (lambda i, q: i.search(q, k=-3), InvalidInput, "at least 1"),
+        (lambda i, q: i.search(q, k=2**63), InvalidInput, "k must be at most"),
         (lambda i, q: i.search(q, k=1.5), InvalidDtype, "whole"),
         (lambda i, q: i.search(q, threads=0), InvalidInput, "threads"),
         (lambda i, q: i.search(q, mask=[True]), InvalidInput, "mask"),

@@ -521,6 +521,12 @@ def test_damaged_files_are_refused(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if "callback" in make(name).get_params()])
+def test_a_callback_that_cannot_be_called_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="callback must be a function"):
+        make_short(name, callback="print").fit(sample())
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "callback" in make(name).get_params()])
 def test_progress_counts_to_its_total(name):
     seen: list[Any] = []
     make_short(name, callback=seen.append).fit(sample())

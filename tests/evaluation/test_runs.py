@@ -175,7 +175,7 @@ def test_options_of_a_recipe_are_options() -> None:
     assert build_model(Run("SGH.paper", 8, 0, {"recipe__n_passes": 2}), "l2").n_steps is None
     for name, options, word in (
         ("SGH", {"recipe__nope": 1}, "a recipe has no nope"),
-        ("SGH.paper", {"recipe__init": "pca"}, "a preset fixes recipe__init"),
+        ("SGH.paper", {"recipe__init": "pca"}, "a preset takes no recipe__init"),
         ("LSH", {"recipe__init": "pca"}, "does not take these options"),
         ("SGH", {"schedule": "cosine"}, "SGH has no option schedule: give it as recipe__schedule"),
     ):

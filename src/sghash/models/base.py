@@ -33,6 +33,7 @@ from sghash.validation import (
     METRICS,
     Codes,
     Vectors,
+    check_callback,
     check_choice,
     check_count,
     check_n_bits,
@@ -89,6 +90,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
     def fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Learn the code from vectors `X` (n, d): an array, a memory map or a `VectorSource`."""
+        check_callback(self.callback)
         with self._unchanged_on_failure():
             self._fit(self._training_vectors(X), y)
         return self
