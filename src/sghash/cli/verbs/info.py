@@ -60,7 +60,7 @@ _INDEX_MAGIC = b"SGHINDEX"
 @key_option
 @json_option
 def command(what: str | None, key: str | None, as_json: bool) -> None:
-    """Tell what WHAT is; without it, this installation.
+    """Say what WHAT is; without it, this installation.
 
     WHAT is the path of a collection, a model, an index or vectors, or - for vectors on stdin; or
     the name of a model (SGH) or of a data set (digits).
