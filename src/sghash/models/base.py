@@ -187,7 +187,15 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
+        option, length = getattr(self, "_length_at_fit", (None, None))
+        if option is not None and getattr(self, option) != length:
+            return False  # the arrays and the option would contradict each other
         return hasattr(self, "n_features_in_") and all(hasattr(self, a) for a in self.learned_names)
+
+    def remember_length(self) -> None:
+        """Keep the length that was learned: a model that is given another one is not fitted."""
+        option = self.capabilities.length.option
+        self._length_at_fit = option, getattr(self, option)
 
     @contextmanager
     def _unchanged_on_failure(self) -> Iterator[None]:
@@ -195,6 +203,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         before = dict(vars(self))
         try:
             yield
+            self.remember_length()
         except BaseException:
             self.__dict__ = before
             raise
