@@ -109,6 +109,8 @@ def test_every_model_is_listed_and_described(run, offered, name):
     facts = run("info", name, "--json").facts
     can = sghash.models.model_class(name)().capabilities
     assert facts["about"] and facts["codes"] == can.codes
+    presets = ["SGH.paper", "SGH.authors_script"] if name == "SGH" else []
+    assert facts["presets"] == presets
     assert ("decode" in facts["can"]) == can.decodes
     assert can.length.option not in facts["options"] and "random_state" not in facts["options"]
     assert name in offered("fit", "v.npy", "m", "--model", name[:2])

@@ -542,6 +542,14 @@ def test_a_model_that_is_given_another_length_must_be_fitted_again(name, loaded,
     np.testing.assert_array_equal(model.set_params(**{option: before}).encode(sample()), codes)
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_a_flag_is_true_or_false(name):
+    options = make(name).get_params(deep=False)
+    for flag in (key for key, value in options.items() if isinstance(value, bool)):
+        with pytest.raises(InvalidInput, match=f"{flag} must be True or False, got 'no'"):
+            make_short(name, **{flag: "no"}).fit(sample())
+
+
 @pytest.mark.parametrize("name", [name for name in ALL if "callback" in make(name).get_params()])
 def test_a_callback_that_cannot_be_called_is_refused(name: str) -> None:
     with pytest.raises(InvalidInput, match="callback must be a function"):

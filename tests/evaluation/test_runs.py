@@ -162,6 +162,9 @@ def test_models_are_built_as_asked() -> None:
         build_model(Run("Nothing", 8, 0), "l2")
     with pytest.raises(InvalidInput, match="no preset 'paper'"):
         build_model(Run("LSH.paper", 8, 0), "l2")
+    for method in ("load", "get_params", "from_saved_options", "__new__"):
+        with pytest.raises(InvalidInput, match=r"no preset.*use one of paper, authors_script"):
+            build_model(Run(f"SGH.{method}", 8, 0), "l2")
     with pytest.raises(InvalidInput, match="LSH has no option depth: it has center, random_state"):
         build_model(Run("LSH", 8, 0, {"depth": 3}), "l2")
     with pytest.raises(InvalidInput, match="n_bits"):

@@ -74,9 +74,10 @@ def build_model(run: Run, metric: str) -> VectorModel:
         options.setdefault("metric", metric)
     make = cls
     if preset:
-        make = None if preset.startswith("_") else getattr(cls, preset, None)
-        if make is None:
-            raise InvalidInput(f"the model {name} has no preset {preset!r}: leave it out")
+        if preset not in cls.presets:
+            known_ones = f"use one of {', '.join(cls.presets)}" if cls.presets else "leave it out"
+            raise InvalidInput(f"the model {name} has no preset {preset!r}: {known_ones}")
+        make = getattr(cls, preset)
     # Options of options, as in recipe__schedule; a preset itself says which of them it leaves free.
     nested = {} if preset else {name: v for name, v in options.items() if "__" in name}
     unknown = sorted(set(options) - set(known) - set(nested)) if not preset else []

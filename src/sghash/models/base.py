@@ -64,6 +64,8 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
     #: What callers may use of the model; a property where it depends on options.
     capabilities: ClassVar[Capabilities] = Capabilities()
+    #: Class methods that return a model with other options than by default.
+    presets: ClassVar[tuple[str, ...]] = ()
     #: Options that not every model has; None where there is none.
     metric: str | None = None
     callback: Callback | None = None

@@ -162,17 +162,12 @@ def _model(path: Path) -> dict[str, Any]:
 def _model_class(name: str) -> dict[str, Any]:
     cls = model_class(name)
     blank = cls()
-    presets = [
-        preset
-        for preset, member in vars(cls).items()
-        if isinstance(member, classmethod) and not preset.startswith("_")
-    ]
     return {
         "kind": "class of models",
         "about": (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " "),
         "codes": blank.capabilities.codes,
         "can": _can(blank.capabilities),
-        "presets": [f"{name}.{preset}" for preset in presets],
+        "presets": [f"{name}.{preset}" for preset in cls.presets],
         "options": {
             key: value
             for key, value in _options(blank).items()

@@ -22,6 +22,7 @@ from sghash.models.sgh.options import MAX_ROWS, settings_of
 from sghash.models.sgh.recipe import (
     FIELDS,
     PREFIX,
+    PRESETS,
     Recipe,
     from_saved,
     preset_options,
@@ -107,6 +108,7 @@ class SGH(GenerativeHasher):
     capabilities: ClassVar[Capabilities] = Capabilities(
         decodes=True, tables=True, sharpens=True, online=True, supervised=True
     )
+    presets: ClassVar[tuple[str, ...]] = tuple(PRESETS)
     learned_names: ClassVar[tuple[str, ...]] = (
         "encoder_weights_",
         "encoder_bias_",
