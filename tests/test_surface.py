@@ -75,3 +75,10 @@ def test_type_checkers_see_the_same_names():
 def seen_by_type_checkers(module):
     source = Path(module.__file__).read_text(encoding="utf-8")
     return set(re.findall(r"(\w+) as \1\b", source))
+
+
+def test_names_that_load_late_are_offered_for_completion():
+    assert {"SGH", "HammingIndex", "models", "evaluation"} <= set(dir(sghash))
+    assert {*sghash.MODELS, "minimize_binary", "load_model"} <= set(dir(sghash.models))
+    for module in (sghash, sghash.models):
+        assert len(dir(module)) == len(set(dir(module)))

@@ -24,7 +24,7 @@ from sghash.collection.storage.loading import load_state
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
 from sghash.collection.storage.writer import Writer
-from sghash.collection.stored_model import first_manifest, place_new_model
+from sghash.collection.stored_model import check_model, first_manifest, place_new_model
 from sghash.collection.where.choice import ids_of, live_ids
 from sghash.errors import InvalidInput, StorageError
 from sghash.guards import Guard
@@ -88,8 +88,8 @@ class Collection:
         codes were made with; without it the model stored in the collection is used.
 
         Rows stay in their files, mapped into memory: should another program cut such a file short
-        meanwhile, the system ends this process (SIGBUS). With `in_memory` all rows are read, and
-        their checksums tested, so that nothing done to the files later can matter.
+        meanwhile, the system ends this process (SIGBUS). With `in_memory` all rows are read and
+        checked, so that nothing done to the files later can matter.
         """
         folder = resolved(path)
         writer = None
@@ -98,6 +98,7 @@ class Collection:
         collection = cls(folder, writer=writer, in_memory=in_memory)
         try:
             if model is not None:
+                check_model(model)
                 collection.check_fingerprint(model.fingerprint_)
                 state = collection._moment.state
                 collection._moment = Moment(state, ModelHolder(folder, state.manifest, model))
@@ -287,10 +288,7 @@ class Collection:
         return read_records(state, ids_of(ids, state), holder.model)
 
     def compact(self, *, callback: Progress | None = None) -> None:
-        """Bring all rows into one segment and drop what was deleted.
-
-        `callback` receives (rows done, rows in all).
-        """
+        """Bring all rows into one segment; `callback` receives (rows done, rows in all)."""
         with self._guard.lock:
             writer = self._writable()
             self._change(lambda: writer.compact(callback=callback))
