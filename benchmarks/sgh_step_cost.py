@@ -18,7 +18,7 @@ import numpy as np
 from sghash import SGH
 from sghash.models.sgh.options import settings_of
 from sghash.models.sgh.training.batches import make_batches
-from sghash.models.sgh.training.start import begin
+from sghash.models.sgh.training.fitting import begin
 from sghash.models.shared.blockwise import single_threaded_blas
 
 TARGET = 2.5

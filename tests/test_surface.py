@@ -46,7 +46,7 @@ def test_a_name_that_left_the_top_level_says_where_it_is(name):
     assert name not in sghash.__all__
 
 
-def test_rooms_need_no_import_of_their_own():
+def test_modules_need_no_import_of_their_own():
     program = "import sghash; print(sghash.models.LSH.__name__, sghash.errors.BadFile.__name__)"
     out = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
@@ -67,7 +67,7 @@ def test_import_is_light():
 
 
 def test_type_checkers_see_the_same_names():
-    assert seen_by_type_checkers(sghash) == {*sghash._HOMES, *sghash._ROOMS}
+    assert seen_by_type_checkers(sghash) == {*sghash._HOMES, *sghash._MODULES}
     models = sghash.models
     assert seen_by_type_checkers(models) == {*models.MODELS, *models._FUNCTIONS}
 
@@ -75,3 +75,10 @@ def test_type_checkers_see_the_same_names():
 def seen_by_type_checkers(module):
     source = Path(module.__file__).read_text(encoding="utf-8")
     return set(re.findall(r"(\w+) as \1\b", source))
+
+
+def test_names_that_load_late_are_offered_for_completion():
+    assert {"SGH", "HammingIndex", "models", "evaluation"} <= set(dir(sghash))
+    assert {*sghash.MODELS, "minimize_binary", "load_model"} <= set(dir(sghash.models))
+    for module in (sghash, sghash.models):
+        assert len(dir(module)) == len(set(dir(module)))

@@ -1,6 +1,6 @@
 """Learned binary codes for vectors, and exact search over them.
 
-The names most people need; the others are imported from their rooms (`sghash.models.LSH`,
+The names most people need; the others are imported from their modules (`sghash.models.LSH`,
 `sghash.data.CATALOG`). Names resolve when first used: importing the package loads neither Numba
 nor scikit-learn.
 """
@@ -112,8 +112,8 @@ _HOMES = {
     "unpack_bits": "sghash.bits",
 }
 
-# Rooms that hold the other names.
-_ROOMS = (
+# Modules that hold the other names.
+_MODULES = (
     "bits",
     "collection",
     "data",
@@ -165,7 +165,7 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
-    if name in _ROOMS:
+    if name in _MODULES:
         return importlib.import_module(f"sghash.{name}")
     if name in _MOVED:
         raise AttributeError(f"sghash.{name} is now {_MOVED[name]}")
@@ -173,4 +173,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *_HOMES, *_MODULES})

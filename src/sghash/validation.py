@@ -20,6 +20,8 @@ Ids: TypeAlias = NDArray[np.int64]
 #: By what vectors are near: squared distance, minus the inner product, 1 - cosine.
 METRICS = ("l2", "ip", "cosine")
 MAX_BITS = 4096
+# More neighbours than any index has rows, and few enough to be counted by any kernel.
+MAX_K = 2**31 - 1
 # One below the largest int64, so that the id after the last one is a number as well.
 MAX_ID = 2**63 - 2
 
@@ -98,9 +100,23 @@ def check_number(
         raise InvalidInput(f"{name} must be at least {least:g}, got {value}")
 
 
+def check_flag(value: Any, *, name: str) -> None:
+    """Refuse an option `name` that is neither True nor False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidDtype(f"{name} must be True or False, got {value!r}")
+
+
+def check_callback(callback: Any) -> None:
+    """Refuse a `callback` that cannot be called."""
+    if callback is not None and not callable(callback):
+        raise InvalidDtype(f"callback must be a function of one argument or None, got {callback!r}")
+
+
 def check_k(k: Any) -> int:
-    """Return the number of neighbours asked for, at least 1."""
+    """Return the number of neighbours asked for, 1 to `MAX_K`."""
     check_count(k, name="k")
+    if k > MAX_K:
+        raise InvalidInput(f"k must be at most {MAX_K} (2**31 - 1), got {k}")
     return int(k)
 
 

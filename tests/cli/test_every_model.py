@@ -68,6 +68,12 @@ def test_a_collection_of_numbers_is_refused_before_anything_is_fitted(run, folde
     assert not (folder / "new").exists()
 
 
+def test_a_collection_whose_codes_cannot_score_cosine_is_refused(run, folder):
+    create = ("create", "new", "vectors.npy", "--metric", "cosine", "--bits", 16)
+    refused(run(*create, "--model", "ProductQuantizer", cwd=folder), "unit length", "use l2")
+    assert not (folder / "new").exists()
+
+
 def test_codes_without_a_decoder_are_not_decoded(run, folder, vectors):
     sghash.models.LSH(n_bits=16, random_state=0).fit(vectors).save(folder / "lsh")
     out = run("decode", "lsh", "codes.npy", "new.npy", cwd=folder)
@@ -103,6 +109,8 @@ def test_every_model_is_listed_and_described(run, offered, name):
     facts = run("info", name, "--json").facts
     can = sghash.models.model_class(name)().capabilities
     assert facts["about"] and facts["codes"] == can.codes
+    presets = ["SGH.paper", "SGH.authors_script"] if name == "SGH" else []
+    assert facts["presets"] == presets
     assert ("decode" in facts["can"]) == can.decodes
     assert can.length.option not in facts["options"] and "random_state" not in facts["options"]
     assert name in offered("fit", "v.npy", "m", "--model", name[:2])

@@ -188,6 +188,8 @@ def test_another_model_is_refused(tmp_path, model, vectors):
         collection.add_codes(other.encode(vectors[:2]), fingerprint=other.fingerprint_)
     with pytest.raises(InvalidInput, match="own model"):
         Collection.open(tmp_path / "c", model=other)
+    with pytest.raises(InvalidInput, match="needs a fitted model whose codes are bits or bytes"):
+        Collection.open(tmp_path / "c", model=3)
     found = collection.search_codes(model.encode(vectors[:2]), 3, fingerprint=model.fingerprint_)
     assert_same(found, collection.search(vectors[:2], 3))
 

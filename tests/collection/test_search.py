@@ -123,7 +123,27 @@ def test_impossible_searches_say_why(tmp_path, model, vectors):
         ({"rerank": "vectors"}, "no vectors are kept"),
         ({"rerank": "decoder", "shortlist": 3}, "cannot give"),
         ({"rerank": "decoder", "shortlist": "most"}, "whole number"),
+        ({"rerank": "decoder", "shortlist": (50, 20)}, 'pair of shortlists needs rerank="vectors"'),
         ({"shortlist": 30}, "needs rerank"),
     ]:
         with pytest.raises(InvalidInput, match=reason):
             collection.search(vectors[:2], 10, **options)
+
+
+@pytest.mark.parametrize(
+    ("rerank", "largest"),
+    [("decoder", 10**15), ("vectors", 10**15), ("vectors", (10**15, 10**15)),
+     ("vectors", ("all", 10**15))],
+)  # fmt: skip
+def test_a_shortlist_takes_no_more_memory_than_there_are_rows(
+    tmp_path, model, vectors, monkeypatch, rerank, largest
+):
+    collection = fill(tmp_path / "c", model, vectors, "l2", monkeypatch, keep_vectors="float32")
+    assert collection.stats()["n_segments"] > 1
+    every = collection.search(vectors[:3], 5, rerank=rerank, shortlist="all")
+    found = collection.search(vectors[:3], 5, rerank=rerank, shortlist=largest)
+    np.testing.assert_array_equal(found.ids, every.ids)
+    assert collection.search(vectors[:3], 400, rerank=rerank, shortlist=10**15).ids.shape == (
+        3,
+        400,
+    )

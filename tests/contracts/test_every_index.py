@@ -280,6 +280,7 @@ CODE = np.zeros((1, 2), np.uint8)
         (lambda i, q: i.add(CODE, ids=[8, 9]), InvalidInput, "one per row"),
         (lambda i, q: i.search(q, k=0), InvalidInput, "at least 1"),
         (lambda i, q: i.search(q, k=-3), InvalidInput, "at least 1"),
+        (lambda i, q: i.search(q, k=2**63), InvalidInput, "k must be at most"),
         (lambda i, q: i.search(q, k=1.5), InvalidDtype, "whole"),
         (lambda i, q: i.search(q, threads=0), InvalidInput, "threads"),
         (lambda i, q: i.search(q, mask=[True]), InvalidInput, "mask"),
@@ -315,10 +316,16 @@ def test_tables_that_are_no_numbers_are_refused(rng):
             getattr(queries, name)[0] = value
         with pytest.raises(InvalidInput, match="finite"):
             index.search(queries)
+    for value in (3e38, -3e37):  # finite, but their sums are not
+        queries = bit_tables(rng, 2, 10)
+        queries.tables[0] = value
+        with pytest.raises(InvalidInput, match="too large for float32 sums"):
+            index.search(queries)
     with pytest.raises(InvalidInput, match="offsets"):
         index.search(bit_tables(rng, 2, 10)._replace(offsets=np.zeros(3, np.float32)))
     for options in ({"n_bits": 20}, {"gram": np.eye(10)}, {"n_bits": 10, "gram": np.eye(9)},
-                    {"n_bits": 10, "gram": np.triu(np.ones((10, 10)))}):  # fmt: skip
+                    {"n_bits": 10, "gram": np.triu(np.ones((10, 10)))},
+                    {"n_bits": 10, "gram": [[1, 2], [3]]}):  # fmt: skip
         with pytest.raises(InvalidInput):
             TableIndex(2, **options)
 

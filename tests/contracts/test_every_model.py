@@ -5,6 +5,7 @@ Models that need an extra to be fitted have tests of their own.
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 from functools import cache
@@ -518,6 +519,41 @@ def test_damaged_files_are_refused(name, tmp_path):
     ):
         config.write_text(json.dumps({**json.loads(good_config), key: value}))
         refused(error)
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+@pytest.mark.parametrize("name", ALL)
+def test_a_model_that_is_given_another_length_must_be_fitted_again(name, loaded, tmp_path):
+    model = copy.deepcopy(fitted(name))
+    if loaded:
+        model.save(tmp_path / "first")
+        model = load_model(tmp_path / "first")
+    option = model.capabilities.length.option
+    codes = model.encode(sample())
+    before = getattr(model, option)
+    model.set_params(**{option: before + 1})
+    for use in (model.encode, model.transform, model.query_tables):
+        with pytest.raises(NotFittedError):
+            use(sample())
+    with pytest.raises(NotFittedError):
+        model.decode(codes)
+    with pytest.raises(NotFittedError):
+        model.save(tmp_path / "model")
+    np.testing.assert_array_equal(model.set_params(**{option: before}).encode(sample()), codes)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_flag_is_true_or_false(name):
+    options = make(name).get_params(deep=False)
+    for flag in (key for key, value in options.items() if isinstance(value, bool)):
+        with pytest.raises(InvalidInput, match=f"{flag} must be True or False, got 'no'"):
+            make_short(name, **{flag: "no"}).fit(sample())
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if "callback" in make(name).get_params()])
+def test_a_callback_that_cannot_be_called_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput, match="callback must be a function"):
+        make_short(name, callback="print").fit(sample())
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if "callback" in make(name).get_params()])

@@ -162,7 +162,10 @@ def test_models_are_built_as_asked() -> None:
         build_model(Run("Nothing", 8, 0), "l2")
     with pytest.raises(InvalidInput, match="no preset 'paper'"):
         build_model(Run("LSH.paper", 8, 0), "l2")
-    with pytest.raises(InvalidInput, match="does not take these options"):
+    for method in ("load", "get_params", "from_saved_options", "__new__"):
+        with pytest.raises(InvalidInput, match=r"no preset.*use one of paper, authors_script"):
+            build_model(Run(f"SGH.{method}", 8, 0), "l2")
+    with pytest.raises(InvalidInput, match="LSH has no option depth: it has center, random_state"):
         build_model(Run("LSH", 8, 0, {"depth": 3}), "l2")
     with pytest.raises(InvalidInput, match="n_bits"):
         build_model(Run("LSH", 0, 0), "l2")
@@ -175,9 +178,9 @@ def test_options_of_a_recipe_are_options() -> None:
     assert build_model(Run("SGH.paper", 8, 0, {"recipe__n_passes": 2}), "l2").n_steps is None
     for name, options, word in (
         ("SGH", {"recipe__nope": 1}, "a recipe has no nope"),
-        ("SGH.paper", {"recipe__init": "pca"}, "a preset fixes recipe__init"),
+        ("SGH.paper", {"recipe__init": "pca"}, "a preset takes no recipe__init"),
         ("LSH", {"recipe__init": "pca"}, "does not take these options"),
-        ("SGH", {"schedule": "cosine"}, "does not take these options"),
+        ("SGH", {"schedule": "cosine"}, "SGH has no option schedule: give it as recipe__schedule"),
     ):
         with pytest.raises(InvalidInput, match=word):
             build_model(Run(name, 8, 0, options), "l2")

@@ -16,7 +16,7 @@ import numpy as np
 from sghash.errors import BadFile
 
 BLOCK_ROWS = 1024
-#: More columns than anybody describes things by; each takes room for every row in a collection.
+#: More columns than anybody describes things by; each takes space for every row in a collection.
 MAX_COLUMNS = 1024
 
 

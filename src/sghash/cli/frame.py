@@ -35,7 +35,7 @@ VERBS: dict[str, str] = {
     "evaluate": "Measure models and code lengths on your vectors.",
     "reproduce": "Measure the claims of the paper again, with verdicts.",
     "convert": "Write vectors in another file format.",
-    "info": "Tell what a file, a folder, a name or this installation is.",
+    "info": "Say what a file, a folder, a name or this installation is.",
     "verify": "Read a collection, a model or an index, and check every byte.",
     "backup": "Copy a collection, consistently, and verify the copy.",
     "completion": "Print the completion script of a shell.",

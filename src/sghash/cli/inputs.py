@@ -48,7 +48,7 @@ def dataset_names() -> list[str]:
 
 
 def metric_of(text: str | None) -> str:
-    """What makes vectors neighbours unless told otherwise: a data set knows, else l2."""
+    """What makes vectors neighbours by default: a data set knows, else l2."""
     from sghash.data import CATALOG
 
     chosen = None if text is None else data_part(text)

@@ -72,6 +72,15 @@ def build(choice: Choice, metric: str) -> VectorModel:
     return model
 
 
+def check_kind(model: VectorModel, metric: str | None) -> None:
+    """Refuse a model whose codes no collection can hold, or none of this metric."""
+    from sghash.collection.stored_model import check_codes_of
+    from sghash.evaluation.specs import check_metric
+
+    check_codes_of(model)
+    check_metric(model, metric)
+
+
 def fit(model: VectorModel, rows: RowSource) -> float:
     """Fit with a bar, or with a line where the model does not tell how far it is; seconds."""
     what = f"fitting {type(model).__name__}"

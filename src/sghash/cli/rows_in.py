@@ -102,7 +102,7 @@ def add_all(path: Path, incoming: Incoming, *, upsert: bool, start: int) -> int:
     collection = open_collection(path, writable=True)
     before = len(collection)
 
-    def told(rows_done: int, rows_in_all: int) -> None:
+    def report(rows_done: int, rows_in_all: int) -> None:
         nonlocal done
         done = rows_done
         bar(rows_done, rows_in_all)
@@ -111,10 +111,10 @@ def add_all(path: Path, incoming: Incoming, *, upsert: bool, start: int) -> int:
         with collection, row_bar("adding") as bar:
             if upsert:
                 collection.upsert(
-                    incoming.rows, incoming.ids or [], incoming.columns, callback=told
+                    incoming.rows, incoming.ids or [], incoming.columns, callback=report
                 )
             else:
-                collection.add(incoming.rows, incoming.ids, incoming.columns, callback=told)
+                collection.add(incoming.rows, incoming.ids, incoming.columns, callback=report)
             return len(collection)
     except BaseException:
         # The disk knows better than a count that may have been cut off.

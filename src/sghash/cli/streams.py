@@ -173,19 +173,19 @@ def write_rows(
     elif sys.stdout.isatty():
         raise InvalidInput("numbers in .npy form are not for a terminal: add > file.npy or a pipe")
     with row_bar(what) as bar:
-        told: RowProgress | None = bar
+        callback: RowProgress | None = bar
         if isinstance(rows, MappedRows):
             # It computes in smaller blocks than it is written in.
-            rows.callback, told = bar, None
+            rows.callback, callback = bar, None
         if target != STDIO:
-            made = sghash.convert(rows, target, dtype=dtype, overwrite=overwrite, callback=told)
+            made = sghash.convert(rows, target, dtype=dtype, overwrite=overwrite, callback=callback)
             return Written(shape, made.dtype)
-        stored = write_npy(rows, sys.stdout.buffer, dtype=dtype, callback=told)
+        stored = write_npy(rows, sys.stdout.buffer, dtype=dtype, callback=callback)
     sys.stdout.buffer.flush()
     return Written(shape, stored)
 
 
 def refuse_existing(path: Path, overwrite: bool) -> None:
-    """Before any work is done: refuse to write where something is, unless told to."""
+    """Before any work is done: refuse to write where something is, unless asked to."""
     if path.exists() and not overwrite:
         raise InvalidInput(f"{path} exists already: give another name or --overwrite")

@@ -24,7 +24,7 @@ from sghash.collection.storage.loading import load_state
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
 from sghash.collection.storage.writer import Writer
-from sghash.collection.stored_model import first_manifest, place_new_model
+from sghash.collection.stored_model import check_model, first_manifest, place_new_model
 from sghash.collection.where.choice import ids_of, live_ids
 from sghash.errors import InvalidInput, StorageError
 from sghash.guards import Guard
@@ -66,7 +66,7 @@ class Collection:
 
         `keep_vectors` ("float16" or "float32") stores the vectors beside their codes, for exact
         distances and `reencode`. `metric` ("l2", "ip" or "cosine") is what `rerank` scores; None
-        is the model's own, or "l2" if it has none.
+        is the model's own, or "l2". A model without a metric needs unit vectors for "cosine".
         """
         folder = resolved(path)
         manifest = first_manifest(model, keep_vectors=keep_vectors, metric=metric)
@@ -88,8 +88,8 @@ class Collection:
         codes were made with; without it the model stored in the collection is used.
 
         Rows stay in their files, mapped into memory: should another program cut such a file short
-        meanwhile, the system ends this process (SIGBUS). With `in_memory` all rows are read, and
-        their checksums tested, so that nothing done to the files later can matter.
+        meanwhile, the system ends this process (SIGBUS). With `in_memory` all rows are read and
+        checked, so that nothing done to the files later can matter.
         """
         folder = resolved(path)
         writer = None
@@ -98,6 +98,7 @@ class Collection:
         collection = cls(folder, writer=writer, in_memory=in_memory)
         try:
             if model is not None:
+                check_model(model)
                 collection.check_fingerprint(model.fingerprint_)
                 state = collection._moment.state
                 collection._moment = Moment(state, ModelHolder(folder, state.manifest, model))
@@ -186,7 +187,7 @@ class Collection:
         get the next numbers never used before. `metadata` maps column names to n values each.
         Of an array all vectors are added, or none. A source or a memory map is read in blocks,
         each durable when `callback` receives (rows done, rows in all); if one fails, a note of
-        the error tells how many vectors the blocks before it have added.
+        the error says how many vectors the blocks before it have added.
         """
         return self._append_vectors(vectors, ids, metadata, replacing=False, callback=callback)
 
@@ -246,9 +247,10 @@ class Collection:
         the distance between the query and what the code stands for (float32), "vectors" the exact
         distance to the kept vector (float32). The latter two look at `shortlist` rows per query,
         the nearest by Hamming distance; None is 10 k, "all" lets the decoder score every row. For
-        "vectors" it may be a pair: how many rows Hamming distance lets through ("all" for every
-        one), and how many of these the decoder. `where` is a boolean mask over `ids`, a
-        list of ids or keys, or a condition on metadata such as `"year >= 2000 and lang == 'de'"`.
+        "vectors" it may be a pair: how many rows Hamming distance ("all" for every one) and how
+        many the decoder lets through. Codes of quantizers have no Hamming distance: the decoder
+        scores every row. `where` is a boolean mask over `ids`, a list of ids or keys, or a
+        condition on metadata such as `"year >= 2000 and lang == 'de'"`.
         """
         return answers.neighbors_of(
             self._moment, queries, k, rerank=rerank, shortlist=shortlist, where=where,
@@ -286,10 +288,7 @@ class Collection:
         return read_records(state, ids_of(ids, state), holder.model)
 
     def compact(self, *, callback: Progress | None = None) -> None:
-        """Bring all rows into one segment and drop what was deleted.
-
-        `callback` receives (rows done, rows in all).
-        """
+        """Bring all rows into one segment; `callback` receives (rows done, rows in all)."""
         with self._guard.lock:
             writer = self._writable()
             self._change(lambda: writer.compact(callback=callback))
@@ -314,8 +313,7 @@ class Collection:
 
         Adding, deleting and searching may go on meanwhile, here and in other processes. A call
         that was interrupted is repeated with the same `path`, and goes on where it was; so is one
-        that shall bring an earlier copy up to date. A copy opens like any collection. `callback`
-        receives (rows done, rows in all).
+        that brings an earlier copy up to date. `callback` receives (rows done, rows in all).
         """
         return back_up(self._folder, self._moment, resolved(path), callback=callback)
 
@@ -329,7 +327,7 @@ class Collection:
         return answers.joined_within(self._moment, radius, threads=threads, callback=callback)
 
     def verify(self, *, callback: Progress | None = None) -> verification.Summary:
-        """Read every byte and raise `BadFile` at the first that is wrong, else tell what is there.
+        """Read every byte and raise `BadFile` at the first that is wrong, else say what is there.
 
         `callback` receives (files done, files in all).
         """

@@ -32,7 +32,7 @@ _BLOCK = 1 << 20
 _TIMEOUT_SECONDS = 30
 #: Seconds to wait before each further attempt; progress in between starts the list anew.
 _WAITS = (1.0, 4.0, 15.0)
-#: Most bytes that are taken of a file whose size nobody told us.
+#: Most bytes that are taken of a file whose size nobody gave.
 MAX_UNKNOWN_BYTES = 1 << 34
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)", re.ASCII)
 

@@ -168,7 +168,7 @@ def evaluate(
     if not specs or not n_bits or not seeds:
         raise InvalidInput("give at least one model, one length and one seed")
 
-    def told_between(news: RunProgress) -> None:
+    def report_between(news: RunProgress) -> None:
         if callback is not None:
             why = ", to find the shortest" if news.following else ""
             callback(news._replace(following=news.following + why))
@@ -176,7 +176,7 @@ def evaluate(
     def run(
         texts: Sequence[str],
         lengths: Sequence[int],
-        tell: Callable[[RunProgress], None] | None = told_between,
+        report: Callable[[RunProgress], None] | None = report_between,
     ) -> list[dict[str, Any]]:
         wanted = [
             Run(specs[text].model, length, seed, specs[text].options)
@@ -184,7 +184,7 @@ def evaluate(
             for length in lengths
             for seed in seeds
         ]
-        return run_all(wanted, bench, rows=rows, callback=tell)
+        return run_all(wanted, bench, rows=rows, callback=report)
 
     name = f"recall{k}@{depth}"
     found = run(list(specs), sorted(set(n_bits)), callback)

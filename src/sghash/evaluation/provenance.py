@@ -47,10 +47,10 @@ def revision() -> str | None:
         "--exclude=*",
     ]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.strip() or None
+    return found.stdout.strip() or None
 
 
 def _processor() -> str:

@@ -74,11 +74,15 @@ def build_model(run: Run, metric: str) -> VectorModel:
         options.setdefault("metric", metric)
     make = cls
     if preset:
-        make = None if preset.startswith("_") else getattr(cls, preset, None)
-        if make is None:
-            raise InvalidInput(f"the model {name} has no preset {preset!r}: leave it out")
+        if preset not in cls.presets:
+            known_ones = f"use one of {', '.join(cls.presets)}" if cls.presets else "leave it out"
+            raise InvalidInput(f"the model {name} has no preset {preset!r}: {known_ones}")
+        make = getattr(cls, preset)
     # Options of options, as in recipe__schedule; a preset itself says which of them it leaves free.
     nested = {} if preset else {name: v for name, v in options.items() if "__" in name}
+    unknown = sorted(set(options) - set(known) - set(nested)) if not preset else []
+    if unknown:
+        raise InvalidInput(_unknown_option(run.model, unknown[0], blank))
     try:
         model: VectorModel = make(**{k: v for k, v in options.items() if k not in nested})
         if nested:
@@ -92,6 +96,20 @@ def build_model(run: Run, metric: str) -> VectorModel:
     return model
 
 
+def _unknown_option(name: str, option: str, blank: VectorModel) -> str:
+    """Say where an option of an option is found, or else which options there are."""
+    deep = [known for known in blank.get_params() if known.endswith(f"__{option}")]
+    if deep:
+        return f"{name} has no option {option}: give it as {deep[0]}"
+    return f"{name} has no option {option}: it has {', '.join(sorted(_settable(blank)))}"
+
+
+def _settable(blank: VectorModel) -> list[str]:
+    """Options that can be typed: the length is a number of bits, and calls cannot be written."""
+    hidden = (blank.capabilities.length.option, "callback")
+    return [name for name in blank.get_params(deep=False) if name not in hidden]
+
+
 def check_run(run: Run, metric: str) -> None:
     """Refuse what cannot be measured before anything is: no codes to search, or no package."""
     if model_class(run.model.partition(".")[0])().capabilities.codes == "numbers":
@@ -99,13 +117,18 @@ def check_run(run: Run, metric: str) -> None:
             f"{run.model} makes numbers, not codes that can be searched: choose another model"
         )
     model = build_model(run, metric)
+    check_metric(model, metric)
+    require_extra(model)
+
+
+def check_metric(model: VectorModel, metric: str | None) -> None:
+    """Refuse codes whose tables would score the cosine of vectors of any length wrongly."""
     if model.capabilities.codes == "bytes" and metric == "cosine" and model.metric is None:
         # Tables add up to inner products, which are cosines for codes of unit vectors alone.
         raise InvalidInput(
-            f"{run.model} takes no account of a metric, so its tables cannot score cosine: bring "
-            "all vectors to unit length and measure by l2, or choose another model"
+            f"{type(model).__name__} takes no account of a metric, so its tables cannot score "
+            "cosine: bring all vectors to unit length and use l2, or choose another model"
         )
-    require_extra(model)
 
 
 def require_extra(model: VectorModel) -> None:

@@ -81,7 +81,7 @@ class Context:
         known = self._rows_of(store)
         key = key_of([PROTOCOL, store, settings])
         if key not in known:
-            self.say(f"  {_told(settings)}")
+            self.say(f"  {_described(settings)}")
             row = make_row(key, settings, measure())
             append_row(self._path(store), row)
             known[key] = row
@@ -144,11 +144,11 @@ def check_rows(rows: Sequence[Row]) -> Sequence[Row]:
     return rows
 
 
-# What is told of a measurement; a number alone would not say what it is.
+# What is shown of a measurement; a number alone would not say what it is.
 _TOLD = {"set": "{}", "model": "{}", "n_bits": "{} bits", "seed": "seed {}"}
 
 
-def _told(settings: Mapping[str, Any]) -> str:
+def _described(settings: Mapping[str, Any]) -> str:
     known = [text.format(settings[name]) for name, text in _TOLD.items() if name in settings]
     others = [
         f"{name.replace('_', ' ')} {value}"

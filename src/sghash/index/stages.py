@@ -26,7 +26,7 @@ from sghash.tables import QueryTables
 from sghash.validation import Codes, Ids, Vectors, check_choice
 
 RERANKS = ("none", "decoder", "vectors")
-# Rows per neighbour asked for that a stage lets through unless told otherwise.
+# Rows per neighbour asked for that a stage lets through by default.
 LENGTH = 10
 ALL = "all"
 
@@ -42,6 +42,15 @@ class Stages(NamedTuple):
     k: int
     by_hamming: int | None
     by_tables: int | None
+
+    def among(self, n_rows: int) -> Stages:
+        """The same for `n_rows` rows in all: no stage makes space for more than there are."""
+        most = max(1, n_rows)
+        by_hamming, by_tables = (
+            None if length is None else min(length, most)
+            for length in (self.by_hamming, self.by_tables)
+        )
+        return self._replace(by_hamming=by_hamming, by_tables=by_tables)
 
     @property
     def needs_codes(self) -> bool:
@@ -75,6 +84,8 @@ def plan_stages(
             raise InvalidInput('a shortlist needs rerank="decoder" or rerank="vectors"')
         return Stages("hamming", k, k, None)
     if rerank == "decoder":
+        if isinstance(shortlist, tuple):
+            raise InvalidInput('a pair of shortlists needs rerank="vectors": give one of them')
         return Stages("tables", k, _length(shortlist, k), k)
     if isinstance(shortlist, tuple):
         first, by_tables = _pair(shortlist, k)
@@ -121,7 +132,9 @@ def _length(shortlist: Any, k: int) -> int | None:
     if isinstance(shortlist, bool) or not isinstance(shortlist, (int, np.integer)):
         raise InvalidInput(f'shortlist must be a whole number, "all" or None, got {shortlist!r}')
     if shortlist < k:
-        raise InvalidInput(f"a shortlist of {shortlist} cannot give {k} neighbours")
+        raise InvalidInput(
+            f"a shortlist of {shortlist} cannot give {k} neighbours: give at least {k}"
+        )
     return int(shortlist)
 
 
@@ -136,6 +149,12 @@ class Part(NamedTuple):
     tables: TableIndex | None = None
     vectors: NDArray[Any] | None = None
     mask: Mask | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, allowed or not."""
+        index = self.tables if self.hamming is None else self.hamming
+        return 0 if index is None else len(index)
 
 
 class Query(NamedTuple):
@@ -163,15 +182,17 @@ class Candidates(NamedTuple):
 
 def run_stages(stages: Stages, parts: Sequence[Part], query: Query, *, threads: int) -> Neighbors:
     """The k nearest rows of each query by the last stage."""
-    k = stages.k
+    k, stages = stages.k, stages.among(sum(part.n_rows for part in parts))
     if not parts:
         kind = np.int32 if stages.last == "hamming" else np.float32
         return empty_neighbors(len(query.vectors), k, kind)
     if stages.last == "hamming":
-        return answer(hamming_candidates(parts, query, k, threads=threads), k)
-    n_scored = k if stages.last == "tables" else stages.by_tables
+        assert stages.by_hamming is not None  # as many as are asked for, or as there are
+        return answer(hamming_candidates(parts, query, stages.by_hamming, threads=threads), k)
+    n_scored = stages.by_tables
     if stages.by_hamming is None:
-        found = table_candidates(parts, query, n_scored or k, threads=threads)
+        assert n_scored is not None  # one of the two stages comes first
+        found = table_candidates(parts, query, n_scored, threads=threads)
     else:
         found = hamming_candidates(parts, query, stages.by_hamming, threads=threads, ties=True)
         found = _cut_with_ties(found, stages.by_hamming)

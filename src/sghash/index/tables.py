@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MAX_BYTES = MAX_BITS // 8
 #: What all entries of a gram may add up to: float32 holds it.
 MAX_TERM = 1e37
+#: What all entries of a query's table of bits may add up to, for the same reason.
+MAX_SUM = 1e38
 #: By what share of its largest entry a gram may differ from its mirror image: rounding.
 SYMMETRY = 1e-6
 # Held while terms are computed, of any rows: two threads must not do the same work at once.
@@ -153,7 +155,10 @@ class TableIndex(CodeIndex):
         tables, offsets = (np.asarray(part) for part in queries)
         for name, part in (("tables", tables), ("offsets", offsets)):
             if part.dtype != np.float32 or not np.isfinite(part).all():
-                raise InvalidInput(f"{name} of queries must be finite float32 numbers")
+                raise InvalidInput(
+                    f"{name} of queries must be finite float32 numbers, got {part.dtype}: take "
+                    "them from a model's query_tables"
+                )
         expected: list[tuple[int, ...]] = [(self.n_bytes, 256)] if self.gram is None else []
         expected += [] if self.n_bits is None else [(self.n_bits,)]
         if tables.shape[1:] not in expected:
@@ -163,7 +168,18 @@ class TableIndex(CodeIndex):
                 "take them from the model that made the codes"
             )
         if offsets.shape != (len(tables),):
-            raise InvalidInput(f"got {offsets.shape} offsets for {len(tables)} queries")
+            raise InvalidInput(
+                f"the offsets of {len(tables)} queries have the shape {offsets.shape}: give one "
+                "for each query"
+            )
+        if (
+            tables.ndim == 2
+            and np.abs(tables).sum(axis=1, dtype=np.float64).max(initial=0) > MAX_SUM
+        ):
+            raise InvalidInput(
+                "tables hold numbers too large for float32 sums: look at the queries they were "
+                "made from"
+            )
         return QueryTables(np.ascontiguousarray(tables), offsets)
 
     def _nearest(
@@ -230,9 +246,12 @@ def with_offsets(found: Neighbors, offsets: Vectors, *, by_id: bool = True) -> N
 
 
 def _checked_gram(gram: ArrayLike, n_bits: int | None) -> NDArray[np.float64]:
-    array = np.asarray(gram)
     if n_bits is None:
         raise InvalidInput("a gram is one of bits: give n_bits too")
+    try:
+        array = np.asarray(gram)
+    except ValueError as error:
+        raise InvalidInput(f"gram must be numbers of the shape ({n_bits}, {n_bits})") from error
     if array.shape != (n_bits, n_bits) or array.dtype.kind not in "fiu":
         raise InvalidInput(f"gram must be numbers of the shape ({n_bits}, {n_bits})")
     array = array.astype(np.float64)

@@ -130,8 +130,10 @@ def _load(path: Path) -> Any:
     name = config.get("model")
     if not isinstance(name, str) or name not in MODELS:
         raise BadFile(f"{path} holds a model of unknown class {name!r}: upgrade sghash")
+    # JSON knows no tuples, and options are no lists: as given, they show and compare as before.
+    options = {k: tuple(v) if isinstance(v, list) else v for k, v in config["options"].items()}
     try:
-        model = model_class(name).from_saved_options(config["options"])
+        model = model_class(name).from_saved_options(options)
     except TypeError as error:
         raise BadFile(f"{path}/config.json has options that {name} does not know") from error
     restore(model, path, config)
@@ -143,3 +145,7 @@ def __getattr__(name: str) -> Any:
     if home is None:
         raise AttributeError(f"module 'sghash.models' has no attribute {name!r}")
     return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *MODELS, *_FUNCTIONS})

@@ -33,6 +33,7 @@ from sghash.validation import (
     METRICS,
     Codes,
     Vectors,
+    check_callback,
     check_choice,
     check_count,
     check_n_bits,
@@ -63,6 +64,8 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
     #: What callers may use of the model; a property where it depends on options.
     capabilities: ClassVar[Capabilities] = Capabilities()
+    #: Class methods that return a model with other options than by default.
+    presets: ClassVar[tuple[str, ...]] = ()
     #: Options that not every model has; None where there is none.
     metric: str | None = None
     callback: Callback | None = None
@@ -89,6 +92,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
     def fit(self, X: ArrayLike | VectorSource, y: ArrayLike | None = None) -> Self:
         """Learn the code from vectors `X` (n, d): an array, a memory map or a `VectorSource`."""
+        check_callback(self.callback)
         with self._unchanged_on_failure():
             self._fit(self._training_vectors(X), y)
         return self
@@ -110,15 +114,17 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
         Whoever asks often keeps it: it does not change with the model.
         """
+        bits = self.capabilities.codes == "bits"
+        remedy = "search its codes by Hamming distance, or use" if bits else "use"
         raise InvalidInput(
-            f"{type(self).__name__} has no query tables: search its codes by Hamming distance, or "
-            "use SGH, ITQ or a quantizer"
+            f"{type(self).__name__} has no query tables: {remedy} SGH, ITQ or a quantizer"
         )
 
     def query_tables(self, queries: ArrayLike, *, metric: str | None = None) -> QueryTables:
         """Tables that score real queries (n, d) against codes; smaller is nearer.
 
-        For `TableIndex.search`, over the codes of the same model.
+        For `TableIndex.search`, over the codes of the same model and metric. For "cosine", what
+        codes stand for counts as of unit length: fit with that metric, or on unit vectors.
         """
         check_is_fitted(self)
         rows = check_vectors(queries, width=self.n_features_in_, name="queries")
@@ -183,7 +189,15 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
+        option, length = getattr(self, "_length_at_fit", (None, None))
+        if option is not None and getattr(self, option) != length:
+            return False  # the arrays and the option would contradict each other
         return hasattr(self, "n_features_in_") and all(hasattr(self, a) for a in self.learned_names)
+
+    def remember_length(self) -> None:
+        """Keep the length that was learned: a model that is given another one is not fitted."""
+        option = self.capabilities.length.option
+        self._length_at_fit = option, getattr(self, option)
 
     @contextmanager
     def _unchanged_on_failure(self) -> Iterator[None]:
@@ -191,6 +205,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         before = dict(vars(self))
         try:
             yield
+            self.remember_length()
         except BaseException:
             self.__dict__ = before
             raise

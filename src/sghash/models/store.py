@@ -168,6 +168,7 @@ def restore(model: VectorModel, folder: Path, config: dict[str, Any]) -> None:
     with _usable(folder):
         model.try_out()
         _restore_records(model, config)
+    model.remember_length()
 
 
 def _read_tensors(path: Path) -> dict[str, NDArray[Any]]:

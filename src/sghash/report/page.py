@@ -14,7 +14,7 @@ from sghash.report.pictures import picture_bytes
 from sghash.report.pieces import Code, Definition, Figure, Piece, Section, Table, Text, Verdict
 from sghash.validation import check_choice
 
-#: What a verdict may be: the claim holds, does not hold, or cannot be told with this data.
+#: What a verdict may be: the claim holds, does not hold, or cannot be decided with this data.
 VERDICTS = ("agrees", "differs", "open")
 
 

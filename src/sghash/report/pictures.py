@@ -24,10 +24,10 @@ def picture_bytes(figure: Any) -> bytes:
     """SVG of a Matplotlib figure (anything with `savefig`), or the bytes of an SVG or PNG."""
     if hasattr(figure, "savefig"):
         buffer = BytesIO()
-        nothing = {"Date": None, "Creator": None}
+        no_facts = {"Date": None, "Creator": None}
         # No date and names by content: the same figure gives the same bytes.
         with require("matplotlib", extra="plots").rc_context({"svg.hashsalt": "sghash"}):
-            figure.savefig(buffer, format="svg", metadata=nothing, transparent=True)
+            figure.savefig(buffer, format="svg", metadata=no_facts, transparent=True)
         return buffer.getvalue()
     if isinstance(figure, bytes) and (figure.startswith(_PNG) or b"<svg" in figure[:1000]):
         return figure

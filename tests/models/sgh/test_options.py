@@ -44,6 +44,10 @@ def quick(**options: Any) -> SGH:
         ({"neighbors": 2.5}, "neighbors must be a whole number"),
         ({"recipe": "paper"}, "recipe must be None or a Recipe"),
         ({"recipe__decoder_scale": "std"}, "decoder_scale must be None or 'variance'"),
+        ({"recipe__standardize": "no"}, "standardize must be True or False, got 'no'"),
+        ({"recipe__refit": None}, "refit must be True or False, got None"),
+        ({"supervised": "yes"}, "supervised must be True or False, got 'yes'"),
+        ({"callback": 3}, "callback must be a function of one argument or None, got 3"),
     ],
 )
 def test_options_that_cannot_be_used(
@@ -180,7 +184,7 @@ def test_presets_are_what_they_say(clusters: np.ndarray) -> None:
 
 
 def test_presets_take_what_leaves_them_what_they_are(clusters: np.ndarray) -> None:
-    with pytest.raises(InvalidInput, match="a preset fixes coding, recipe__init"):
+    with pytest.raises(InvalidInput, match="a preset takes no coding, recipe__init: it"):
         SGH.paper(coding="signed", recipe__init="itq")
     free = SGH.paper(8, recipe__n_passes=2, recipe__report_every=3, random_state=0)
     assert free.n_steps is None and free.recipe == PAPER.set_params(n_passes=2, report_every=3)

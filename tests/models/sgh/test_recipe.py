@@ -69,6 +69,9 @@ def test_wrong_names_and_wrong_recipes_are_refused_before_anything_changes() -> 
         assert model.recipe is None
     with pytest.raises(InvalidInput, match="a recipe has no n_bits: it has pair_loss, "):
         Recipe().set_params(n_bits=4)
+    with pytest.raises(InvalidInput, match="schedule is a field of the recipe: set recipe__sched"):
+        model.set_params(n_bits=7, schedule="cosine")
+    assert model.n_bits != 7
     with pytest.raises(TypeError, match="nope"):
         Recipe(nope=1)  # type: ignore[call-arg]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sghash.bits import pack_bits, unpack_bits
+from sghash.errors import InvalidInput
 
 
 @pytest.mark.parametrize("coding", ["signed", "binary"])
@@ -37,3 +38,14 @@ def test_tables_score_as_decoding_does(
     else:
         expected = 1 - (q / np.linalg.norm(q, axis=1, keepdims=True)) @ back.T
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("metric", "size"), [("l2", 1e25), ("l2", 1e38), ("ip", 3e38)])
+def test_queries_whose_scores_overflow_are_refused(
+    make_model: Any, metric: str, size: float
+) -> None:
+    model = make_model("signed", n_bits=8)
+    queries = np.full((2, 5), size, dtype=np.float32)
+    with pytest.raises(InvalidInput, match="scores overflow float32: rescale them"):
+        model.query_tables(queries, metric=metric)
+    assert np.isfinite(model.query_tables(queries / np.float32(1e25), metric=metric).offsets).all()

@@ -11,11 +11,10 @@ import click
 import sghash
 from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import metric_of, open_rows, path_type, rows_options, rows_type
-from sghash.cli.model_choice import Choice, build, fit, model_options
+from sghash.cli.model_choice import Choice, build, check_kind, fit, model_options
 from sghash.cli.printing import show
 from sghash.cli.rows_in import Incoming, add_all, adding_options, read_incoming
 from sghash.collection import Collection
-from sghash.collection.stored_model import check_codes_of
 from sghash.errors import InvalidInput
 
 
@@ -83,7 +82,7 @@ def command(
         model = build(Choice(spec, n_bits, metric, options, seed), metric_of(vectors))
         # What `rerank` scores; a model that has a metric of its own knows it.
         metric = metric or model.metric or metric_of(vectors)
-    check_codes_of(model)
+    check_kind(model, metric)
     if fitted is None and incoming is not None:
         fit(model, incoming.rows)
     _check_width(model, incoming)

@@ -91,7 +91,7 @@ def command(
     stop: int | None,
     as_json: bool,
 ) -> None:
-    """Fit models of several lengths on VECTORS and tell recall, bytes and speed of each.
+    """Fit models of several lengths on VECTORS and report recall, bytes and speed of each.
 
     VECTORS is a file, a folder of parts, a data set such as digits.base, or - for stdin.
     """

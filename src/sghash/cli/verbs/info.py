@@ -60,7 +60,7 @@ _INDEX_MAGIC = b"SGHINDEX"
 @key_option
 @json_option
 def command(what: str | None, key: str | None, as_json: bool) -> None:
-    """Tell what WHAT is; without it, this installation.
+    """Say what WHAT is; without it, this installation.
 
     WHAT is the path of a collection, a model, an index or vectors, or - for vectors on stdin; or
     the name of a model (SGH) or of a data set (digits).
@@ -162,17 +162,12 @@ def _model(path: Path) -> dict[str, Any]:
 def _model_class(name: str) -> dict[str, Any]:
     cls = model_class(name)
     blank = cls()
-    presets = [
-        preset
-        for preset, member in vars(cls).items()
-        if isinstance(member, classmethod) and not preset.startswith("_")
-    ]
     return {
         "kind": "class of models",
         "about": (inspect.getdoc(cls) or "").split("\n\n")[0].replace("\n", " "),
         "codes": blank.capabilities.codes,
         "can": _can(blank.capabilities),
-        "presets": [f"{name}.{preset}" for preset in presets],
+        "presets": [f"{name}.{preset}" for preset in cls.presets],
         "options": {
             key: value
             for key, value in _options(blank).items()

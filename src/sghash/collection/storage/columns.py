@@ -22,7 +22,7 @@ KINDS: dict[str, np.dtype[Any]] = {
     "bool": np.dtype(np.bool_),
     "text": np.dtype(object),
 }
-#: Words of conditions: no column can be told from them.
+#: Words of conditions: no column may be called so.
 RESERVED = frozenset({"and", "or", "not", "in", "is", "None", "True", "False"})
 
 

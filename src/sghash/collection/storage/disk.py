@@ -223,10 +223,10 @@ def _lock(handle: Handle, shown: str) -> None:
 
             fcntl.flock(handle.number, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        told = (
+        reason = (
             "is open for writing elsewhere: close that writer first, or open it here with "
             "writable=False"
             if error.errno in _BUSY
             else "cannot be locked on this file system: keep the collection on a local disk"
         )
-        raise StorageError(error.errno, f"{shown} {told}") from error
+        raise StorageError(error.errno, f"{shown} {reason}") from error

@@ -13,7 +13,7 @@ out the place.)
 
 A record is acknowledged when it is on the disk; only then its end is noted in a slot. So a file
 that ends in half a record after the acknowledged length was cut by a crash, and that half is
-dropped; anything wrong before that length is damage, and is told.
+dropped; anything wrong before that length is damage, and is reported.
 """
 
 from __future__ import annotations

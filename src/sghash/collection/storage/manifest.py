@@ -29,7 +29,7 @@ FORMAT = "sghash-collection"
 VERSION = 2
 #: What a segment may be: the kind of its index.
 SEGMENT_KINDS = tuple(INDEXES)
-# Far fewer than names have room for: a number of a file never grows out of its name.
+# Far fewer than names can hold: a number of a file never grows out of its name.
 MAX_FILES = 10**15
 KEPT = ("float16", "float32")
 

@@ -108,8 +108,8 @@ class Texts(NamedTuple):
         """Bytes of a few rows, and where each of them begins and the last ends."""
         offsets, start = self.check(), 0
         while start < len(self):
-            room = int(np.searchsorted(offsets, offsets[start] + _BYTES, side="right")) - 1
-            stop = min(len(self), start + _ROWS, max(start + 1, room))
+            fits = int(np.searchsorted(offsets, offsets[start] + _BYTES, side="right")) - 1
+            stop = min(len(self), start + _ROWS, max(start + 1, fits))
             edges = offsets[start : stop + 1]
             yield self.blob[edges[0] : edges[-1]].tobytes(), (edges - edges[0]).tolist()
             start = stop

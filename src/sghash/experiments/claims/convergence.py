@@ -174,19 +174,19 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     first, second = (slope_of(rows, theorem) for theorem in THEOREMS)
     products = [row for row in rows if row["settings"]["theorem"] == "theorem 2"]
     kept = [row["values"]["bounded"] <= row["values"]["bound"] for row in products]
-    told = (
+    said = (
         f"Theorem 1: over the longest runs the mean squared gradient falls as t^{first:.2f}, "
         f"where t^{SLOPE} is promised (within {TOLERANCE} counts). Theorem 2: the inner product "
         f"lies below the bound of its lemma, which falls as t^{SLOPE}, in {sum(kept)} of "
         f"{len(kept)} runs"
     )
-    told += "; it is negative" if np.isnan(second) else f"; it falls as t^{second:.2f} itself"
-    told += (
+    said += "; it is negative" if np.isnan(second) else f"; it falls as t^{second:.2f} itself"
+    said += (
         ". The proof of the second never uses that theta* is optimal: it holds for any point, and "
         "says little of the optimum."
     )
     fulfilled = first <= SLOPE + TOLERANCE and all(kept)
-    return Verdict("agrees" if fulfilled else "differs", told)
+    return Verdict("agrees" if fulfilled else "differs", said)
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:

@@ -95,11 +95,11 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     lost = _wasted_bits(rows)
     recalls = estimates(rows, "recall10@100", ("set", "variant"))
     early = estimates(rows, "early_error", ("set", "variant"))
-    told, saved, faster = [], [], []
+    said, saved, faster = [], [], []
     for name in dict.fromkeys(cell[0] for cell in recalls):
         saved.append(lead(lost[name, WITHOUT], lost[name, FULL]))
         faster.append(lead(early[name, FIXED], early[name, WITHOUT]))
-        told.append(
+        said.append(
             f"{name}: "
             + "; ".join(
                 f"{variant}: {lost[name, variant].mean:.1f} wasted bits, Recall10@100 "
@@ -120,7 +120,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
         outcome = "differs"
     else:
         outcome = "open"
-    return Verdict(outcome, summary + ". ".join(told) + ".")
+    return Verdict(outcome, summary + ". ".join(said) + ".")
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:

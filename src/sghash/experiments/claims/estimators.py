@@ -179,23 +179,23 @@ def verdict(rows: Sequence[Row]) -> Verdict:
         one["seconds"] / other["seconds"]
         for one, other in zip(found["distributional"], found["approximate"], strict=True)
     ]
-    told = (
+    said = (
         f"The distributional estimator is unbiased in {sum(unbiased)} of {len(unbiased)} cases; "
         f"the approximate one misses the exact gradient by {min(biased):.1f} to {max(biased):.1f} "
         f"times what chance leaves of its mean. "
     )
     for (name, estimator), gain in gains.items():
-        told += (
+        said += (
             f"{name} deviates {min(gain):.1f} to {max(gain):.1f} times as much as the {estimator} "
             "estimator. "
         )
-    told += (
+    said += (
         f"Passes per bit cost {np.mean(costs):.0f} times the closed form, whose unbiased gradient "
         f"costs {np.mean(closed):.1f} times the biased one: the paper's reason for the bias is gone"
     )
     quieter = min(min(gain) for gain in gains.values()) > 1
     fulfilled = all(unbiased) and max(biased) > CHANCE and quieter
-    return Verdict("agrees" if fulfilled else "differs", told + ".")
+    return Verdict("agrees" if fulfilled else "differs", said + ".")
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:

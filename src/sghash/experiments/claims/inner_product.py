@@ -150,18 +150,18 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     """Is SGH by Hamming distance, or by asymmetric scores, ahead of the hashing rivals and PQ?"""
     names = [f"recall10@{n}" for n in DEPTHS if n >= 10]
     found = estimates(with_mean(check_rows(rows), names, "curve"), "curve", ("n_bits", "model"))
-    told, outcomes = [], []
+    said, outcomes = [], []
     for model in OURS:
         stand = standing(found, model, RIVALS)
         if sum(stand):
-            told.append(f"{model} by Hamming distance against the hashing rivals {stand}")
+            said.append(f"{model} by Hamming distance against the hashing rivals {stand}")
         outcomes += [outcome_of(stand)] if model == PAPER else []
     scored = (name for _, name in found if name.endswith(ASYMMETRIC) or name == TABLES)
     for model in dict.fromkeys(scored):
         stand = standing(found, model, [QUANTIZER])
-        told.append(f"{model} against product quantization {stand}")
+        said.append(f"{model} against product quantization {stand}")
         outcomes += [outcome_of(stand)] if model == asymmetric(PAPER) else []
-    return Verdict(worst_of(outcomes), "Recall10@N, mean over N. " + "; ".join(told) + ".")
+    return Verdict(worst_of(outcomes), "Recall10@N, mean over N. " + "; ".join(said) + ".")
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:

@@ -121,15 +121,15 @@ def run(context: Context) -> list[Row]:
 def verdict(rows: Sequence[Row]) -> Verdict:
     """No claim of the paper: who is best at how many bytes."""
     found = estimates(check_rows(rows), "recall10@100", ("bytes", "method"))
-    told = []
+    said = []
     for size in dict.fromkeys(cell[0] for cell in found):
         here = {cell[1]: value.mean for cell, value in found.items() if cell[0] == size}
         ranked = sorted(here, key=lambda name: -here[name])[:3]
-        told.append(f"{size} bytes: " + ", ".join(f"{name} {here[name]:.3f}" for name in ranked))
+        said.append(f"{size} bytes: " + ", ".join(f"{name} {here[name]:.3f}" for name in ranked))
     return Verdict(
         "open",
         "The paper makes no claim here; the three best by Recall10@100 at equal bytes are "
-        + "; ".join(told)
+        + "; ".join(said)
         + ".",
     )
 

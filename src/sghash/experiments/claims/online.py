@@ -102,11 +102,11 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     """Does one pass in pieces come near a fit with as many vectors?"""
     found = {cell[0]: v for cell, v in estimates(check_rows(rows), VALUE, ("way",)).items()}
     share = found[ONLINE].mean / found[SAME].mean
-    told = "; ".join(f"{way} {text_of(value)}" for way, value in found.items())
+    said = "; ".join(f"{way} {text_of(value)}" for way, value in found.items())
     outcome = "agrees" if share >= 1 - ALLOWED else "differs"
     return Verdict(
         outcome,
-        f"Recall10@100: {told}. One pass over the stream reaches {100 * share:.1f} % of a batch "
+        f"Recall10@100: {said}. One pass over the stream reaches {100 * share:.1f} % of a batch "
         f"training on as many vectors, and {100 * share * found[SAME].mean / found[FULL].mean:.1f} "
         "% of the default training.",
     )

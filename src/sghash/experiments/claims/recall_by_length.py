@@ -33,9 +33,9 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     """Is SGH ahead of every rival at every length?"""
     found = estimates(check_rows(rows), VALUE, ("set", "n_bits", "model"))
     stands = {model: standing(found, model, RIVALS) for model in OURS}
-    told = "; ".join(f"{model} {stand}" for model, stand in stands.items() if sum(stand))
+    said = "; ".join(f"{model} {stand}" for model, stand in stands.items() if sum(stand))
     return Verdict(
-        outcome_of(stands[PAPER]), f"Recall100@100 against the best of the paper's rivals: {told}."
+        outcome_of(stands[PAPER]), f"Recall100@100 against the best of the paper's rivals: {said}."
     )
 
 

@@ -48,19 +48,19 @@ def run(context: Context) -> list[Row]:
 
 def verdict(rows: Sequence[Row]) -> Verdict:
     """Is SGH ahead of every rival of the paper, in every cell?"""
-    told = []
+    said = []
     outcomes = []
     for k in (10, 1):
         found = estimates(_with_curve_mean(rows, k), f"curve{k}", BY)
         stands = {model: standing(found, model, RIVALS) for model in OURS}
         outcomes.append(outcome_of(stands[PAPER]))
-        told.append(
+        said.append(
             f"Recall{k}@N, mean over N from {k} to 1000, against the best of the paper's rivals: "
             + "; ".join(f"{model} {stand}" for model, stand in stands.items() if sum(stand))
         )
     best = ", ".join(_winners(rows))
-    told.append(f"Best in each cell by Recall10@N: {best}")
-    return Verdict(worst_of(outcomes), ". ".join(told) + ".")
+    said.append(f"Best in each cell by Recall10@N: {best}")
+    return Verdict(worst_of(outcomes), ". ".join(said) + ".")
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
@@ -119,7 +119,7 @@ def _times(rows: Sequence[Row], name: str) -> Table:
          str(seeds[m])]
         for m in models
     ]  # fmt: skip
-    headings = [f"{told} s, {n} bits" for told in values.values() for n in lengths]
+    headings = [f"{said} s, {n} bits" for said in values.values() for n in lengths]
     caption = f"{name}: seconds to learn from all vectors, and to encode them all"
     return Table(["method", *headings, "seeds"], cells, caption)
 

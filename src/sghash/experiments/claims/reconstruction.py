@@ -58,7 +58,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     last = max(row["settings"].get("n_iterations", 0) for row in check_rows(rows))
     final = [row for row in rows if row["settings"].get("n_iterations", last) == last]
     found = estimates(final, "reconstruction_error", ("set", "n_bits", "model"))
-    told, outcomes = [], []
+    said, outcomes = [], []
     for model in dict.fromkeys(cell[-1] for cell in found if cell[-1].startswith("SGH")):
         for rival in (OWN, FITTED):
             stand = standing(found, model, [rival], least=0.0, larger_is_better=False)
@@ -67,13 +67,13 @@ def verdict(rows: Sequence[Row]) -> Verdict:
                 for cell, value in found.items()
                 if cell[-1] == model and (*cell[:-1], rival) in found
             ]
-            told.append(
+            said.append(
                 f"{model} against {rival}: {stand}, error {geometric_mean(ratios):.2f} times ITQ's"
             )
             if model == PAPER and rival == OWN:
                 outcomes.append(outcome_of(stand))
-    told.append(_soon(rows, last))
-    return Verdict(worst_of(outcomes), "Squared error on the queries. " + "; ".join(told) + ".")
+    said.append(_soon(rows, last))
+    return Verdict(worst_of(outcomes), "Squared error on the queries. " + "; ".join(said) + ".")
 
 
 def _soon(rows: Sequence[Row], last: int) -> str:

@@ -98,14 +98,14 @@ def verdict(rows: Sequence[Row]) -> Verdict:
         worst[model] = max(spread, worst.get(model, 0.0))
     rivals = {model: spread for model, spread in worst.items() if model not in (PAPER, DEFAULT)}
     n_worse = sum(spread > worst[PAPER] for spread in rivals.values())
-    told = "; ".join(
+    said = "; ".join(
         f"{model}, {option}: {100 * spread:.1f} %" for (model, option), spread in found.items()
     )
     outcome = "agrees" if n_worse == len(rivals) else "open" if n_worse else "differs"
     return Verdict(
         outcome,
         "Range of Recall10@100 with the option a quarter to four times the published value, as a "
-        f"share of the recall there: {told}. {n_worse} of {len(rivals)} rivals change more than "
+        f"share of the recall there: {said}. {n_worse} of {len(rivals)} rivals change more than "
         f"{PAPER}.",
     )
 

@@ -156,7 +156,7 @@ def search_stream(
     """The true neighbours, and the nearest codes of every model, over all blocks."""
     truth: Neighbors | None = None
     found: dict[tuple[str, int], Neighbors] = {}
-    started = told = time.perf_counter()
+    started = said = time.perf_counter()
     for first, rows in stream.blocks():
         here = exact_neighbors(rows, queries, NEIGHBORS, threads=context.threads)
         truth = _joined(truth, here, first, NEIGHBORS)
@@ -166,10 +166,10 @@ def search_stream(
                 threads=context.threads,
             )  # fmt: skip
             found[key] = _joined(found.get(key), near, first, DEPTHS[-1])
-        if time.perf_counter() - told > 30:
-            told = time.perf_counter()
+        if time.perf_counter() - said > 30:
+            said = time.perf_counter()
             done = first + len(rows)
-            left = (told - started) / done * (stream.n_rows - done)
+            left = (said - started) / done * (stream.n_rows - done)
             context.say(f"{STORE}: {done:,} of {stream.n_rows:,} rows, about {left:.0f} s left")
     assert truth is not None  # a stream has at least one block
     return truth, found
@@ -182,7 +182,7 @@ def _joined(before: Neighbors | None, here: Neighbors, first: int, k: int) -> Ne
 
 def verdict(rows: Sequence[Row]) -> Verdict:
     """What the stand-in says, and that it cannot confirm the claim."""
-    told, ahead = [], []
+    said, ahead = [], []
     n_rows = check_rows(rows)[0]["settings"]["n_rows"]
     for k in (10, 1):
         names = [f"recall{k}@{n}" for n in DEPTHS if n >= k]
@@ -191,7 +191,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
             pairs = [(v, found[n, "ITQ"]) for (n, m), v in found.items() if m == model]
             leads = [lead(one, itq, least=0.002) for one, itq in pairs]
             numbers = ", ".join(f"{one.mean:.3f} to {itq.mean:.3f}" for one, itq in pairs)
-            told.append(
+            said.append(
                 f"{model} by Recall{k}@N is ahead of ITQ at {leads.count(1)} of {len(leads)} "
                 f"lengths, behind at {leads.count(-1)} ({numbers})"
             )
@@ -203,7 +203,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     return Verdict(
         "open",
         f"A stream of {n_rows:,} perturbed descriptors is not SIFT-1B and cannot confirm the "
-        f"claim; it {direction}. " + "; ".join(told) + ".",
+        f"claim; it {direction}. " + "; ".join(said) + ".",
     )
 
 

@@ -100,7 +100,7 @@ class _Measure:
 
 def verdict(rows: Sequence[Row]) -> Verdict:
     """Are templates distinct, is the error below ITQ's, and is it on par with PCA?"""
-    told, outcome = [], "agrees"
+    said, outcome = [], "agrees"
     for name, models in _by_set(check_rows(rows)).items():
         errors = {model: values["unexplained_variance"] for model, values in models.items()}
         for model in _ours(models):
@@ -108,7 +108,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
             is_distinct = values["largest_cosine"] < DUPLICATE and values["least_entropy"] > WASTED
             rivals = (errors["ITQ"], models["ITQ"]["own_error"])
             ratio = errors[model] / errors[PCA]
-            told.append(
+            said.append(
                 f"{name}, {model}: largest |cosine| of two templates "
                 f"{values['largest_cosine']:.2f}, least entropy of a bit "
                 f"{values['least_entropy']:.2f}; unexplained variance {errors[model]:.3f}, ITQ "
@@ -118,7 +118,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
             is_good = is_distinct and errors[model] < min(rivals) and ratio <= ON_PAR
             if model == PAPER and not is_good:
                 outcome = "differs"
-    return Verdict(outcome, "; ".join(told) + ".")
+    return Verdict(outcome, "; ".join(said) + ".")
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:

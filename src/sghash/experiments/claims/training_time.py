@@ -43,20 +43,20 @@ def run(context: Context) -> list[Row]:
 def verdict(rows: Sequence[Row]) -> Verdict:
     """Is SGH's time comparable to ITQ's or less, and far below the binary autoencoder's?"""
     found = estimates(check_rows(rows), VALUE, ("set", "n_bits", "model"))
-    told, fulfilled = [], True
+    said, fulfilled = [], True
     for model in (PAPER, DEFAULT):
         for rival, wanted in (("ITQ", COMPARABLE), ("BinaryAutoencoder", MUCH)):
             ratios = _ratios(found, model, rival)
             if not ratios:
                 continue
-            told.append(
+            said.append(
                 f"{rival} takes {geometric_mean(ratios):.2f} times as long as {model} "
                 f"({min(ratios):.2f} to {max(ratios):.2f})"
             )
             if model == PAPER:
                 fulfilled = fulfilled and min(ratios) >= wanted
-    told.append("the paper's ratio to ITQ is 3.3 to 4.7")
-    return Verdict("agrees" if fulfilled else "differs", "; ".join(told) + ".")
+    said.append("the paper's ratio to ITQ is 3.3 to 4.7")
+    return Verdict("agrees" if fulfilled else "differs", "; ".join(said) + ".")
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:

@@ -22,7 +22,7 @@ from sghash.models.shared.blockwise import (
 )
 from sghash.models.shared.centroids import squared_distances
 from sghash.models.shared.seeds import Seed, generator_of
-from sghash.validation import Vectors, check_count
+from sghash.validation import Vectors, check_count, check_flag
 
 # exp(t) is replaced by the line through its values at -1 and 1 (the paper's equation 4).
 _SLOPE = float(np.sinh(1.0))
@@ -97,6 +97,7 @@ class GraphHashing(BinaryHasher):
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_count(self.n_anchors, name="n_anchors")
+        check_flag(self.refine, name="refine")
         check_count(self.sample, name="sample", or_none=True)
         rng = generator_of(self.random_state)
         self.mean_ = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)

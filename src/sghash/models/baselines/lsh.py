@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sghash.models.base import BinaryHasher
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.seeds import Seed, generator_of
-from sghash.validation import Vectors
+from sghash.validation import Vectors, check_flag
 
 
 class LSH(BinaryHasher):
@@ -44,6 +44,7 @@ class LSH(BinaryHasher):
         self.n_bits, self.center, self.random_state = n_bits, center, random_state
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
+        check_flag(self.center, name="center")
         rng = generator_of(self.random_state)
         width = vectors.shape[1]
         self.projection_ = rng.standard_normal((width, self.n_bits)).astype(np.float32)

@@ -15,7 +15,7 @@ from sghash.models.base import BinaryHasher
 from sghash.models.capabilities import Capabilities
 from sghash.models.shared.axes import semi_orthogonal
 from sghash.models.shared.seeds import Seed, generator_of
-from sghash.validation import Vectors, check_choice
+from sghash.validation import Vectors, check_choice, check_flag
 
 
 class SignHashing(BinaryHasher):
@@ -60,6 +60,7 @@ class SignHashing(BinaryHasher):
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_choice(self.threshold, ("zero", "mean"), name="threshold")
+        check_flag(self.rotate, name="rotate")
         rng = generator_of(self.random_state)
         width = vectors.shape[1]
         self.threshold_ = np.zeros(width, dtype=np.float32)

@@ -25,7 +25,7 @@ from sghash.models.shared.feature_names import output_names
 from sghash.models.shared.scorers import unit_queries
 from sghash.models.shared.seeds import Seed, generator_of
 from sghash.optional import require
-from sghash.validation import MAX_BITS, Codes, Vectors, check_choice, check_count
+from sghash.validation import MAX_BITS, Codes, Vectors, check_choice, check_count, check_flag
 
 # As FAISS does by default: more rows than this per centroid hardly change it.
 _ROWS_PER_CENTROID = 256
@@ -109,6 +109,7 @@ class ProductQuantizer(VectorModel):
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         check_choice(self.engine, ("numpy", "faiss"), name="engine")
+        check_flag(self.rotate, name="rotate")
         for name in ("n_parts", "n_centroids"):
             check_count(getattr(self, name), name=name)
         for name in ("n_iterations", "n_rotations"):

@@ -20,7 +20,9 @@ from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.losses.supervision import supervision_terms
 from sghash.models.sgh.options import MAX_ROWS, settings_of
 from sghash.models.sgh.recipe import (
+    FIELDS,
     PREFIX,
+    PRESETS,
     Recipe,
     from_saved,
     preset_options,
@@ -106,6 +108,7 @@ class SGH(GenerativeHasher):
     capabilities: ClassVar[Capabilities] = Capabilities(
         decodes=True, tables=True, sharpens=True, online=True, supervised=True
     )
+    presets: ClassVar[tuple[str, ...]] = tuple(PRESETS)
     learned_names: ClassVar[tuple[str, ...]] = (
         "encoder_weights_",
         "encoder_bias_",
@@ -176,6 +179,9 @@ class SGH(GenerativeHasher):
 
     def set_params(self, **params: Any) -> Self:
         """Set options by name; `recipe__...` puts a changed copy in the place of the recipe."""
+        moved = [name for name in params if name in FIELDS]
+        if moved:
+            raise InvalidInput(f"{moved[0]} is a field of the recipe: set {PREFIX}{moved[0]}")
         changes = recipe_fields(params)
         if changes:
             recipe = recipe_of(params.get("recipe", self.recipe)).set_params(**changes)

@@ -13,7 +13,15 @@ from sghash.models.sgh.paper.generative import CODINGS
 from sghash.models.sgh.paper.gradients import ESTIMATORS
 from sghash.models.sgh.recipe import FIELDS, check_recipe, recipe_of
 from sghash.models.sgh.training.settings import Settings
-from sghash.validation import METRICS, check_choice, check_count, check_n_bits, check_number
+from sghash.validation import (
+    METRICS,
+    check_callback,
+    check_choice,
+    check_count,
+    check_flag,
+    check_n_bits,
+    check_number,
+)
 
 GOALS = tuple(BATCH_WEIGHT_BITS)
 #: The goal that None stands for, and the rows that are looked at by default.
@@ -81,6 +89,8 @@ def _check_own(model: Any) -> None:
     check_count(model.max_rows, name="max_rows", or_none=True)
     check_count(model.neighbors, name="neighbors", least=0)
     check_number(model.learning_rate, name="learning_rate", above=0)
+    check_flag(model.supervised, name="supervised")
+    check_callback(model.callback)
 
 
 class Asked(NamedTuple):

@@ -12,7 +12,7 @@ from sghash.models.sgh.losses.terms import Term, make_terms
 from sghash.models.sgh.training.batches import SAMPLING
 from sghash.models.sgh.training.optimizer import ITERATES, OPTIMIZERS, SCHEDULES
 from sghash.models.sgh.training.start import STARTS
-from sghash.validation import check_choice, check_count, check_number
+from sghash.validation import check_choice, check_count, check_flag, check_number
 
 #: How options of `SGH` name fields of its recipe.
 PREFIX = "recipe__"
@@ -199,6 +199,8 @@ def check_recipe(recipe: Recipe) -> None:
             raise InvalidInput(
                 f"validation_fraction must lie between 0 and 1, got {recipe.validation_fraction!r}"
             )
+    for name in ("refit", "standardize"):
+        check_flag(getattr(recipe, name), name=name)
     make_terms(recipe.terms)
 
 
@@ -236,7 +238,8 @@ def preset_options(preset: str, options: Mapping[str, Any]) -> dict[str, Any]:
     mixed = sorted(set(options) - set(free))
     if mixed:
         raise InvalidInput(
-            f"a preset fixes {', '.join(mixed)}: build SGH(...) with all options yourself"
+            f"a preset takes no {', '.join(mixed)}: it takes {', '.join(free)}; for others, "
+            "build SGH(...) with all options yourself"
         )
     fixed, changes = dict(PRESETS[preset]), recipe_fields(options)
     if changes.get("n_passes") is not None:

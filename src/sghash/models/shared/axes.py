@@ -26,7 +26,7 @@ class PrincipalAxes(NamedTuple):
 def principal_axes(vectors: Vectors, n_axes: int) -> PrincipalAxes:
     """Find the r <= `n_axes` directions of largest variance of vectors (n, d).
 
-    Directions whose variance cannot be told from rounding in float32 are left out, so r is at
+    Directions whose variance may be rounding in float32 alone are left out, so r is at
     most the numerical rank of the data, and 0 if all vectors are equal: a sign taken along such a
     direction would be noise. Signs are fixed (largest entry positive), so results repeat.
     """

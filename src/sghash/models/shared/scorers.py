@@ -23,6 +23,8 @@ from sghash.tables import CodeLayout, QueryTables
 from sghash.validation import Vectors, n_bytes_of
 
 _TOLERANCE = 1e-3
+#: No score may be larger: float32 ends at 3.4e38.
+MAX_SCORE = 1e38
 
 
 class Scorer(Protocol):
@@ -57,7 +59,17 @@ class LinearScorer:
             q = unit_queries(q) if self._metric == "cosine" else q
             slopes = -q @ self._directions.T
             offsets = -q @ self._origin + (1.0 if self._metric == "cosine" else 0.0)
+        _refuse_huge(np.abs(slopes).sum(axis=1) + np.abs(offsets))
         return QueryTables(slopes.astype(np.float32), offsets.astype(np.float32))
+
+
+def _refuse_huge(largest: NDArray[np.float64]) -> None:
+    """Refuse queries whose scores (n,), the largest in size, do not fit float32."""
+    if not (largest < MAX_SCORE).all():
+        raise InvalidInput(
+            "the queries hold numbers so large that scores overflow float32: rescale them as the "
+            "vectors that the model was fitted on"
+        )
 
 
 def linear_scorer(model: Any, metric: str) -> LinearScorer:

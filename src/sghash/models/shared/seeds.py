@@ -22,6 +22,6 @@ def generator_of(random_state: Any) -> np.random.Generator:
     if random_state is None or (is_number and random_state >= 0):
         return np.random.default_rng(random_state)
     raise InvalidInput(
-        f"random_state must be None, a whole number of at least 0 or a numpy Generator, got "
-        f"{random_state!r}"
+        "random_state must be None, a whole number of at least 0, a NumPy Generator or a "
+        f"RandomState, got {' '.join(repr(random_state).split())}"
     )

@@ -29,6 +29,7 @@ from sghash.validation import (
     METRICS,
     Ids,
     Vectors,
+    check_callback,
     check_choice,
     check_count,
     check_n_bits,
@@ -163,6 +164,7 @@ class DeepSGH(BinaryHasher):
         paper's pair model).
         """
         self._check_options()
+        check_callback(self.callback)
         if self.pair_weight is not None and not (
             self.neighbors or self.supervised or pairs is not None
         ):

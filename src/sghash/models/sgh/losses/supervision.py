@@ -78,8 +78,10 @@ def check_labels(y: ArrayLike | None, n_rows: int) -> Ids:
     """Labels (n,) as whole numbers, -1 for unlabelled rows; two rows at least share one."""
     labels = np.asarray(y)
     if labels.shape != (n_rows,) or labels.dtype.kind not in "iub":
+        came = "None" if y is None else f"{labels.dtype} of the shape {labels.shape}"
         raise InvalidInput(
-            f"y must be whole numbers, one per row ({n_rows}), with -1 for unlabelled rows"
+            f"y must be whole numbers, one per row ({n_rows}), with -1 for unlabelled rows, got "
+            f"{came}: give such labels, or use supervised=False"
         )
     known, counts = np.unique(labels[labels != -1], return_counts=True)
     if not len(known) or counts.max() < 2:
