@@ -20,11 +20,13 @@ class QueryTables(NamedTuple):
     `tables` float32 is either (n_queries, n_bits), what each bit adds where it is set, or
     (n_queries, n_bytes, 256), what each byte adds by its value. The score of a code is the sum of
     its entries, plus the query's entry in `offsets` (n_queries,) float32, plus the code's own term
-    where the `CodeLayout` has a `gram`.
+    where the `CodeLayout` has a `gram`. `own_terms` says whether the scores need that term, so that
+    an index made for another metric can refuse them; None, in tables made by hand, asks nothing.
     """
 
     tables: Vectors
     offsets: Vectors
+    own_terms: bool | None = None
 
     @property
     def n_queries(self) -> int:

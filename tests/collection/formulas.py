@@ -7,7 +7,7 @@ import numpy as np
 
 def sums(model, queries, codes, metric):
     """Sums of table entries, as float32 in the order of bytes: exact."""
-    tables, offsets = model.query_tables(queries, metric=metric)
+    tables, offsets, _ = model.query_tables(queries, metric=metric)
     total = np.zeros((len(queries), len(codes)), dtype=np.float32)
     for place in range(codes.shape[1]):
         total += tables[:, place, codes[:, place]]

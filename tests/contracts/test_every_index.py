@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from sghash import ITQ
 from sghash.bits import pack_bits, unpack_bits
 from sghash.errors import BadFile, InvalidDtype, InvalidInput, NewerFormat
 from sghash.index import INDEXES, HammingIndex, TableIndex
@@ -306,6 +307,17 @@ def test_queries_of_another_model_are_refused(case, rng):
     index.add(random_codes(rng, 3, 10))
     with pytest.raises(InvalidInput, match="model"):
         index.search(case.queries(rng, 2, 20))
+
+
+@pytest.mark.parametrize(("made", "asked"), [("l2", "ip"), ("ip", "l2"), ("l2", "cosine")])
+def test_tables_of_another_metric_than_the_index_are_refused(made, asked, rng):
+    vectors = rng.standard_normal((50, 6)).astype(np.float32)
+    model = ITQ(5, random_state=0).fit(vectors)
+    index = TableIndex.for_model(model, metric=made)
+    index.add(model.encode(vectors))
+    index.search(model.query_tables(vectors[:2], metric=made))
+    with pytest.raises(InvalidInput, match="another metric than this index"):
+        index.search(model.query_tables(vectors[:2], metric=asked))
 
 
 def test_tables_that_are_no_numbers_are_refused(rng):

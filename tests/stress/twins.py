@@ -16,7 +16,7 @@ def nearest_by_tables(model, metric, queries, ids, codes, k):
     Sums go from the first byte to the last in float32; what depends on the query alone is added in
     the end, and what then ties goes by id.
     """
-    tables, offsets = model.query_tables(queries, metric=metric)
+    tables, offsets, _ = model.query_tables(queries, metric=metric)
     distances = np.full((len(queries), k), np.inf, dtype=np.float32)
     chosen = np.full((len(queries), k), -1, dtype=np.int64)
     n = min(k, len(ids))

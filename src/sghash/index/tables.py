@@ -152,7 +152,7 @@ class TableIndex(CodeIndex):
                 f"queries must be QueryTables, got {type(queries).__name__}: take them from a "
                 "model's query_tables"
             )
-        tables, offsets = (np.asarray(part) for part in queries)
+        tables, offsets = np.asarray(queries.tables), np.asarray(queries.offsets)
         for name, part in (("tables", tables), ("offsets", offsets)):
             if part.dtype != np.float32 or not np.isfinite(part).all():
                 raise InvalidInput(
@@ -180,7 +180,12 @@ class TableIndex(CodeIndex):
                 "tables hold numbers too large for float32 sums: look at the queries they were "
                 "made from"
             )
-        return QueryTables(np.ascontiguousarray(tables), offsets)
+        if queries.own_terms is not None and queries.own_terms != (self.gram is not None):
+            raise InvalidInput(
+                "the queries are of another metric than this index: give the same metric to "
+                "query_tables and to TableIndex.for_model"
+            )
+        return QueryTables(np.ascontiguousarray(tables), offsets, queries.own_terms)
 
     def _nearest(
         self, held: Held, queries: QueryTables, k: int, mask: Mask | None, threads: int

@@ -61,7 +61,7 @@ def test_tables_add_up_to_the_distance_to_the_decoded_code(vectors, metric):
     model = GenerativeQuantizer(n_bytes=3, metric=metric, n_rounds=2, random_state=0).fit(vectors)
     codes, queries = model.encode(vectors[:200]), vectors[300:310]
     assert codes.shape == (200, 3) and codes.dtype == np.uint8
-    tables, offsets = model.query_tables(queries)
+    tables, offsets, _ = model.query_tables(queries)
     assert tables.shape == (10, 3, 256) and model.code_layout().n_bytes == 3
     summed = tables[:, np.arange(3), codes].sum(axis=2) + offsets[:, None]
     decoded = model.decode(codes)
@@ -75,7 +75,7 @@ def test_tables_add_up_to_the_distance_to_the_decoded_code(vectors, metric):
         expected = share * np.square(queries[:, None] - decoded[None]).sum(axis=2)
         np.testing.assert_allclose(summed, expected, atol=share * 0.51 * model.term_step_ + 1e-2)
     if metric == "l2":
-        tables, offsets = model.query_tables(queries, metric="ip")
+        tables, offsets, _ = model.query_tables(queries, metric="ip")
         summed = tables[:, np.arange(3), codes].sum(axis=2) + offsets[:, None]
         np.testing.assert_allclose(summed, -(queries @ decoded.T), rtol=1e-4, atol=1e-3)
     else:

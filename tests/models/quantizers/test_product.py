@@ -27,7 +27,7 @@ def test_tables_add_up_to_the_distance_to_the_decoded_code(vectors, rotate, metr
     ).fit(vectors)
     codes, queries = model.encode(vectors[:300]), vectors[300:310]
     assert codes.shape == (300, 5) and codes.dtype == np.uint8 and codes.max() < 16
-    tables, offsets = model.query_tables(queries, metric=metric)
+    tables, offsets, _ = model.query_tables(queries, metric=metric)
     assert tables.shape == (10, 5, 256)
     summed = tables[:, np.arange(5), codes].sum(axis=2) + offsets[:, None]
     decoded = model.decode(codes).astype(np.float64)

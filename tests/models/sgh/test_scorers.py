@@ -21,7 +21,7 @@ def test_tables_score_as_decoding_does(
     model.metric = metric
     codes = pack_bits(rng.random((50, n_bits)) < 0.5)
     queries = rng.standard_normal((7, 5)).astype(np.float32)
-    tables, offsets = model.query_tables(queries)
+    tables, offsets, _ = model.query_tables(queries)
     assert tables.shape == (7, n_bits) and tables.dtype == np.float32
     bits = unpack_bits(codes, n_bits).astype(np.float64)
     scores = offsets[:, None] + tables @ bits.T

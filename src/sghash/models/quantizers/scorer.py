@@ -30,4 +30,4 @@ class ByteScorer:
             full = np.empty((n, n_bytes, 256), dtype=np.float32)
             full[..., :size], full[..., size:] = tables, tables.max(axis=2, keepdims=True)
             tables = full
-        return QueryTables(tables, offsets.astype(np.float32))
+        return QueryTables(tables, offsets.astype(np.float32), own_terms=False)

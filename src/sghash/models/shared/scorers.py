@@ -60,7 +60,8 @@ class LinearScorer:
             slopes = -q @ self._directions.T
             offsets = -q @ self._origin + (1.0 if self._metric == "cosine" else 0.0)
         _refuse_huge(np.abs(slopes).sum(axis=1) + np.abs(offsets))
-        return QueryTables(slopes.astype(np.float32), offsets.astype(np.float32))
+        own_terms = self.layout.gram is not None
+        return QueryTables(slopes.astype(np.float32), offsets.astype(np.float32), own_terms)
 
 
 def _refuse_huge(largest: NDArray[np.float64]) -> None:
