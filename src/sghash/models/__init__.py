@@ -110,17 +110,18 @@ def load_model(folder: str | Path) -> Any:
             return _load(path)
         except BadFile:
             # One file of the old model and one of the new, if it was saved anew just now.
-            if _identity(path) == before:
+            if before is not None and _identity(path) == before:
                 raise
     return _load(path)
 
 
-def _identity(folder: Path) -> tuple[int, int] | None:
+def _identity(folder: Path) -> list[tuple[int, ...]] | None:
+    """What a folder and its files are: a number may be given again, but not with the same time."""
     try:
-        status = folder.stat()
+        found = [folder.stat(), *(file.stat() for file in sorted(folder.iterdir()))]
     except OSError:
         return None
-    return status.st_dev, status.st_ino
+    return [(one.st_dev, one.st_ino, one.st_ctime_ns) for one in found]
 
 
 def _load(path: Path) -> Any:
