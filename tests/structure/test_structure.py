@@ -22,8 +22,8 @@ from sizes import FILE_LIMIT, FOLDER_LIMIT, above, files, folders  # noqa: E402
 
 # Modules of PyTorch say only there whether somebody hooked into them.
 ALLOWED_PRIVATE = {
-    "sghash/models/sgh/deep/modules.py _forward_hooks",
-    "sghash/models/sgh/deep/modules.py _forward_pre_hooks",
+    "sghash/models/sgh/variants/deep_modules.py _forward_hooks",
+    "sghash/models/sgh/variants/deep_modules.py _forward_pre_hooks",
 }
 
 

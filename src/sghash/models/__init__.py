@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
     from sghash.models.sgh import (
         SGH as SGH,
     )
-    from sghash.models.sgh.deep import (
+    from sghash.models.sgh.variants.deep import (
         DeepSGH as DeepSGH,
     )
     from sghash.models.sgh.variants.general import (
@@ -66,7 +66,7 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
 #: Every model: class -> module, loaded when first used. `capabilities` says what each can do.
 MODELS: dict[str, str] = {
     "BinaryAutoencoder": "sghash.models.baselines.binary_autoencoder",
-    "DeepSGH": "sghash.models.sgh.deep",
+    "DeepSGH": "sghash.models.sgh.variants.deep",
     "GeneralSGH": "sghash.models.sgh.variants.general",
     "GenerativeQuantizer": "sghash.models.quantizers.generative",
     "GraphHashing": "sghash.models.baselines.graph",

@@ -16,13 +16,13 @@ torch = pytest.importorskip("torch", reason="needs the extra torch")
 from sghash import load_model  # noqa: E402
 from sghash.errors import BadFile, Diverged, InvalidInput  # noqa: E402
 from sghash.models import DeepSGH  # noqa: E402
-from sghash.models.sgh.deep.layers import chain, count, forward, linear  # noqa: E402
-from sghash.models.sgh.deep.modules import SkipEncoder, as_layers  # noqa: E402
-from sghash.models.sgh.deep.neuron import code_loss  # noqa: E402
-from sghash.models.sgh.deep.pairs import neighborhoods  # noqa: E402
 from sghash.models.sgh.paper.encoder import sigmoid  # noqa: E402
 from sghash.models.sgh.paper.generative import GaussianDecoder  # noqa: E402
 from sghash.models.sgh.paper.gradients import gaussian_differences  # noqa: E402
+from sghash.models.sgh.variants.deep_layers import chain, count, forward, linear  # noqa: E402
+from sghash.models.sgh.variants.deep_modules import SkipEncoder, as_layers  # noqa: E402
+from sghash.models.sgh.variants.deep_neuron import code_loss  # noqa: E402
+from sghash.models.sgh.variants.deep_pairs import neighborhoods  # noqa: E402
 
 pytestmark = pytest.mark.torch
 #: Lines of a program in which PyTorch is not installed.

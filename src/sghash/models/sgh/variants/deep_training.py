@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from sghash.errors import Diverged, InvalidInput
-from sghash.models.sgh.deep.modules import SkipEncoder, check_module
-from sghash.models.sgh.deep.neuron import StochasticNeuron, code_loss
-from sghash.models.sgh.deep.pairs import Neighborhoods
 from sghash.models.sgh.losses.supervision import KnownPairs
 from sghash.models.sgh.training.start import NOISE_FLOOR, Start
+from sghash.models.sgh.variants.deep_modules import SkipEncoder, check_module
+from sghash.models.sgh.variants.deep_neuron import StochasticNeuron, code_loss
+from sghash.models.sgh.variants.deep_pairs import Neighborhoods
 from sghash.optional import require
 from sghash.validation import Ids, Vectors
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sghash.errors import InvalidInput
-from sghash.models.sgh.deep.layers import Layers, chain, linear
+from sghash.models.sgh.variants.deep_layers import Layers, chain, linear
 from sghash.optional import require
 from sghash.validation import Vectors
 

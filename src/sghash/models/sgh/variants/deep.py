@@ -1,4 +1,15 @@
-"""`DeepSGH`: networks learn the codes, NumPy computes them."""
+"""`DeepSGH`: any network as encoder and decoder, trained by PyTorch, used without it.
+
+| file            | idea                                                              |
+|-----------------|-------------------------------------------------------------------|
+| `deep_layers`   | a network as a list of layers and one vector of numbers; NumPy    |
+| `deep_neuron`   | the stochastic neuron, and the loss of codes, for autograd        |
+| `deep_modules`  | ready networks, and networks as layers                            |
+| `deep_pairs`    | which pairs of vectors shall have near codes                      |
+| `deep_training` | the steps                                                         |
+
+Only `deep_neuron`, `deep_modules` and `deep_training` need PyTorch (the extra `torch`).
+"""
 
 from __future__ import annotations
 
@@ -12,14 +23,14 @@ from sghash.blocks import VectorSource
 from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
-from sghash.models.sgh.deep.layers import Layers, chain, forward, linear
-from sghash.models.sgh.deep.pairs import neighborhoods
 from sghash.models.sgh.losses.ranking import PAIR_WEIGHT_BITS
 from sghash.models.sgh.losses.supervision import check_labels, check_pairs
 from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.paper.gradients import ESTIMATORS
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.sgh.training.start import START_ROWS, make_start
+from sghash.models.sgh.variants.deep_layers import Layers, chain, forward, linear
+from sghash.models.sgh.variants.deep_pairs import neighborhoods
 from sghash.models.shared.axes import principal_axes
 from sghash.models.shared.blockwise import single_threaded_blas
 from sghash.models.shared.least_squares import fit_linear_decoder, signed
@@ -69,7 +80,7 @@ class DeepSGH(BinaryHasher):
         codes -1/+1 (m, n_bits) to such vectors. They are copied, never changed. None is a ready
         network: for the encoder a linear map, started by iterative quantization, plus `hidden`
         layers with batch normalisation; for the decoder a linear map. Networks with other parts
-        than `sghash.models.sgh.deep.modules.as_layers` knows can be used, but not saved.
+        than `sghash.models.sgh.variants.deep_modules.as_layers` knows can be used, but not saved.
     hidden : tuple of int
         Widths of the ready encoder's hidden layers.
     n_components : int
@@ -84,8 +95,8 @@ class DeepSGH(BinaryHasher):
     pair_weight : float or None
         Weight of neighbours, pairs and labels beside the objective; None is 2560 / n_bits.
     gradient : {"approximate", "distributional", "exact", "straight-through"}
-        How the encoder's gradient is estimated; see `sghash.models.sgh.deep.neuron`. "exact" needs
-        the ready decoder.
+        How the encoder's gradient is estimated; see `sghash.models.sgh.variants.deep_neuron`.
+        "exact" needs the ready decoder.
     kl_weight : (float, float)
         First and last weight of the divergence.
     learning_rate : float
@@ -103,7 +114,7 @@ class DeepSGH(BinaryHasher):
     ----------
     encoder_layers_, decoder_layers_ : list of dict, or None where the network is not known
         From raw vectors (of unit length for "cosine") to logits, and from -1/+1 to vectors; see
-        `sghash.models.sgh.deep.layers`.
+        `sghash.models.sgh.variants.deep_layers`.
     encoder_numbers_, decoder_numbers_ : (n,)
         Their parameters.
     history_ : dict of lists
@@ -182,7 +193,7 @@ class DeepSGH(BinaryHasher):
         self, vectors: Vectors, y: ArrayLike | None, pairs: Any, rng: np.random.Generator
     ) -> None:
         torch: Any = require("torch", extra="torch")
-        from sghash.models.sgh.deep.training import Supervision
+        from sghash.models.sgh.variants.deep_training import Supervision
 
         try:
             torch.zeros((), device=self.device)
@@ -212,7 +223,7 @@ class DeepSGH(BinaryHasher):
         return neighborhoods(inputs.of(sample), chosen, self.neighbors, metric="l2")
 
     def _train(self, rows: Vectors, inputs: Inputs, known: Any, rng: np.random.Generator) -> Any:
-        from sghash.models.sgh.deep.training import Training, make_network, torch
+        from sghash.models.sgh.variants.deep_training import Training, make_network, torch
 
         weight = PAIR_WEIGHT_BITS / self.n_bits if self.pair_weight is None else self.pair_weight
         self.history_: dict[str, list[float]] = {}
@@ -245,7 +256,7 @@ class DeepSGH(BinaryHasher):
 
     def _publish(self, network: Any, inputs: Inputs, sample: Vectors) -> None:
         """Set the learned attributes: the networks between raw vectors and codes."""
-        from sghash.models.sgh.deep.modules import as_layers
+        from sghash.models.sgh.variants.deep_modules import as_layers
 
         self.encoder_numbers_ = self.decoder_numbers_ = np.empty(0, dtype=np.float32)
         self.encoder_layers_: Layers | None = None
@@ -314,7 +325,7 @@ class DeepSGH(BinaryHasher):
         if self.__sklearn_is_fitted__() and None in (self.encoder_layers_, self.decoder_layers_):
             raise InvalidInput(
                 "the networks have parts that files cannot hold: build them of the modules that "
-                "sghash.models.sgh.deep.modules.as_layers names"
+                "sghash.models.sgh.variants.deep_modules.as_layers names"
             )
         super().save(folder, overwrite=overwrite)
 
