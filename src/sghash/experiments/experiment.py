@@ -64,6 +64,8 @@ class Context:
         The paper's own sets in the place of what stands for them, where they can be had.
     say : callable(str)
         Told before each measurement what comes.
+    also : sequence of Path
+        Folders whose rows are known too, and never written to.
     """
 
     folder: Path
@@ -72,6 +74,7 @@ class Context:
     threads: int | None = None
     originals: bool = False
     say: Callable[[str], None] = lambda text: None
+    also: Sequence[Path] = ()
     _known: dict[str, dict[str, Row]] = field(default_factory=dict, repr=False)
 
     def measured(
@@ -93,7 +96,9 @@ class Context:
 
     def _rows_of(self, store: str) -> dict[str, Row]:
         if store not in self._known:
-            self._known[store] = {row["key"]: row for row in read_rows(self._path(store))}
+            # Later rows count: those of our own folder come last.
+            paths = [folder / f"{store}.jsonl" for folder in (*self.also, self.folder)]
+            self._known[store] = {row["key"]: row for path in paths for row in read_rows(path)}
         return self._known[store]
 
     def _path(self, store: str) -> Path:

@@ -58,7 +58,7 @@ SEEDS_TOLD = (
     "for methods without randomness"
 )
 # Options that decide which compiled code a fit runs through.
-_WAYS = ("goal", "neighbors", "gradient", "coding")
+_WAYS = ("goal", "neighbors", "hidden", "gradient", "coding")
 # A quick run cannot wait for the usual budgets: model -> options.
 _QUICK_OPTIONS: dict[str, dict[str, int]] = {
     "BinaryAutoencoder": {"n_iterations": 3},
@@ -134,6 +134,7 @@ def options_of(spec: str, n_bits: int, metric: str) -> dict[str, str]:
         options = {name.removeprefix(PREFIX): value for name, value in options.items()}
         options |= {k: v for k, v in {**CHOSEN, "goal": GOAL}.items() if options[k] is None}
         left_out |= {"recipe"} | ({"max_rows"} if options["max_rows"] == MAX_ROWS else set())
+        left_out |= set() if options.get("hidden") else {"hidden"}
     return {name: repr(value) for name, value in options.items() if name not in left_out}
 
 

@@ -1,0 +1,1 @@
+"""What the benchmarks of training share: data, fits, ratios, targets."""
