@@ -92,6 +92,23 @@ def times(paper, itq, autoencoder):
     )  # fmt: skip
 
 
+def times_on_sift(paper, itq, autoencoder, errors=(4.0, 2.0, 1.0)):
+    """SIFT with all that is measured there (the paper's training ends at `errors`), and MNIST."""
+    seconds = {PAPER: paper, DEFAULT: 1.0, "ITQ": itq, "BinaryAutoencoder": autoencoder}
+
+    def values(model, seed, **_):
+        found = {"train_seconds": 99.0, "cpu_seconds": seconds[model] + 0.01 * (seed == 2)}
+        if model == "ITQ":
+            found |= {"own_error": 2.5, "fitted_error": 0.5}
+        if model == PAPER:
+            found |= {"cpu_seen": [0.1, 0.2, 0.3], "error_seen": list(errors)}
+        return found
+
+    rows = grid(values, set=("SIFT",), n_bits=(16, 32), model=tuple(seconds))
+    others = [one for one in times(9.0, 1.0, 1.0) if one["settings"]["set"] == "MNIST"]
+    return [*rows, *others]
+
+
 def streamed(paper, itq):
     levels = {PAPER: paper, DEFAULT: 0.5, "ITQ": itq}
     return grid(
@@ -205,6 +222,9 @@ CASES = {
         (times(1.0, 0.8, 5.0), "agrees"),
         (times(1.0, 0.5, 5.0), "differs"),
         (times(1.0, 2.0, 1.5), "differs"),
+        (times_on_sift(1.0, 2.0, 5.0), "agrees"),
+        (times_on_sift(1.0, 0.5, 5.0), "differs"),
+        (times_on_sift(1.0, 2.0, 1.5), "differs"),
     ],
     "recall_l2": [
         (hashing(0.5, 0.4), "agrees"),
@@ -276,6 +296,31 @@ def test_the_verdict_follows_from_the_rows(name, rows, outcome):
 def test_nothing_is_judged_without_rows(name):
     with pytest.raises(InvalidInput, match="no rows"):
         experiment(name).verdict([])
+
+
+def test_training_is_judged_on_sift_alone_and_tells_when_it_is_as_good_as_itq():
+    found = experiment("training_time")
+    verdict = found.verdict(times_on_sift(1.0, 2.0, 5.0))
+    assert "the whole training of SGH.paper takes 0.50 times (0.50 to 0.50) as long as ITQ" in (
+        verdict.sentence
+    )
+    assert "own decoder at 2 of 2 lengths, in 0.10 times" in verdict.sentence
+    assert "never reaches the training error of ITQ's fitted decoder" in verdict.sentence
+    # MNIST takes nine times as long: it is told, and does not decide.
+    assert "on the other sets, not judged, SGH.paper takes 8.9" in verdict.sentence
+    (table,) = [p for p in found.draw(times_on_sift(1.0, 2.0, 5.0)) if "medians" in p.caption]
+    lines = {line[0]: line[1:] for line in table.cells}
+    assert lines["SGH.paper"] == ["1.00", "1.00"] and lines["ITQ"] == ["2.00", "2.00"]
+    assert lines["SGH.paper to the training error of ITQ's own decoder"] == ["0.20", "0.20"]
+    assert lines["SGH.paper to the training error of ITQ's fitted decoder"] == ["never", "never"]
+
+
+def test_rows_without_the_times_to_an_error_are_judged_by_the_whole_training():
+    found = experiment("training_time")
+    assert "training error" not in found.verdict(times(1.0, 2.0, 5.0)).sentence
+    headings = [line[0] for p in found.draw(times(1.0, 2.0, 5.0)) if hasattr(p, "cells")
+                for line in p.cells]  # fmt: skip
+    assert not any("training error" in line for line in headings)
 
 
 def test_a_stream_cannot_confirm_but_tells_its_direction():

@@ -152,9 +152,8 @@ def measure_model(
 ) -> Values:
     """Fit `model` on a set and measure times, recall, bits in use and reconstruction."""
     data = load(which)
+    warm_up_like(model, data.base.dtype)
     options = model.get_params(deep=False)
-    ways = {name: options[name] for name in _WAYS if name in options}
-    warm_up(type(model).__name__, data.base.dtype.name, **ways)
     reports: list[Progress] = []
     if "callback" in options:
         model.set_params(callback=reports.append)
@@ -213,6 +212,13 @@ def _curve(model: VectorModel, reports: Sequence[Progress]) -> Values:
         "samples_seen": [report.step * size for report in reports],
         "error_seen": [report.values["reconstruction_error"] for report in reports],
     }
+
+
+def warm_up_like(model: VectorModel, dtype: np.dtype[Any]) -> None:
+    """Compile what a fit of this model on rows of a type runs through."""
+    options = model.get_params(deep=False)
+    ways = {name: options[name] for name in _WAYS if name in options}
+    warm_up(type(model).__name__, dtype.name, **ways)
 
 
 @functools.cache

@@ -1,27 +1,57 @@
-"""Training time: SGH beside ITQ, and beside the binary autoencoder."""
+"""Training time on SIFT, as in Table 1: SGH beside ITQ, and beside the binary autoencoder."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
-from sghash.evaluation.summary import Estimate
-from sghash.experiments.comparisons import Cell, estimates, geometric_mean
+from sghash.errors import MissingData
+from sghash.experiments.comparisons import geometric_mean
 from sghash.experiments.experiment import (
     Context,
     Drawing,
     Experiment,
     Row,
     Table,
+    Values,
     Verdict,
     check_rows,
 )
-from sghash.experiments.hashing import DEFAULT, PAPER, hashing_rows
+from sghash.experiments.hashing import (
+    DEFAULT,
+    PAPER,
+    hashing_rows,
+    make_model,
+    options_of,
+    spec_for,
+    warm_up_like,
+)
 from sghash.experiments.pictures import by_length_drawing, by_length_table
-from sghash.experiments.sets import STAND_INS, image_sets
+from sghash.experiments.sets import (
+    QUICK_CLUSTERS,
+    SIFT,
+    SIFT_1M,
+    STAND_INS,
+    BenchSet,
+    image_sets,
+    load,
+)
+from sghash.experiments.timings import errors_of, time_to, timed_fit, watched_fit
 
+STORE = "training_time"
 LENGTHS = (8, 16, 32, 64)
 QUICK_LENGTHS = (8, 16)
-VALUE = "train_seconds"
+#: What Table 1 is about, and what stands for it.
+JUDGED = (SIFT.label, SIFT_1M.label, QUICK_CLUSTERS.label)
+#: Every method learns from all rows, the autoencoder too.
+AUTOENCODER = "BinaryAutoencoder"
+MODELS = {PAPER: PAPER, DEFAULT: DEFAULT, "ITQ": "ITQ", AUTOENCODER: f"{AUTOENCODER}(sample=None)"}
+REPETITIONS = 3
+TOTAL, CPU = "train_seconds", "cpu_seconds"
+#: ITQ's decoders, as rows name their errors: its rotation, and the least-squares map.
+DECODERS = {"own_error": "own decoder", "fitted_error": "fitted decoder"}
 #: The paper's Table 1: seconds on SIFT-1M.
 PUBLISHED = {
     "SGH": (28.32, 29.38, 37.28, 55.03),
@@ -30,54 +60,188 @@ PUBLISHED = {
 # "Significantly more time": the figure has no numbers, so we ask for twice the time.
 MUCH = 2.0
 # "Comparable or less time" than ITQ: at most half as much again.
-COMPARABLE = 1 / 1.5
+COMPARABLE = 1.5
 
 
 def run(context: Context) -> list[Row]:
-    """The fits are those of the recall curves; their time was taken there."""
+    """Fits on SIFT that are taken the time of; other sets from the fits of the recall curves."""
     lengths = context.pick(QUICK_LENGTHS, LENGTHS)
-    models = (PAPER, DEFAULT, "ITQ", "BinaryAutoencoder")
-    return hashing_rows(context, image_sets(context), models, lengths)
+    sets = image_sets(context)
+    judged = [which for which in sets if which.label in JUDGED]
+    others = [which for which in sets if which.label not in JUDGED]
+    rows: list[Row] = []
+    # Rows that are there are drawn without the data.
+    with suppress(MissingData):
+        rows = [
+            _row(context, which, model, n_bits, seed)
+            for which in judged
+            for n_bits in lengths
+            for seed in range(min(context.seeds, REPETITIONS))
+            for model in MODELS
+        ]
+    shared = others if rows else sets
+    return [*rows, *hashing_rows(context, shared, tuple(MODELS), lengths)]
+
+
+def _row(context: Context, which: BenchSet, model: str, n_bits: int, seed: int) -> Row:
+    spec = spec_for(context, MODELS[model])
+    settings = {
+        **which.settings(),
+        "model": model,
+        "options": options_of(spec, n_bits, which.metric),
+        "n_bits": n_bits,
+        "seed": seed,
+    }
+
+    def measure() -> Values:
+        rows = load(which).base
+        fitted = make_model(spec, n_bits, seed, which.metric)
+        warm_up_like(fitted, rows.dtype)
+        values = timed_fit(fitted, rows)
+        if model == "ITQ":
+            values |= errors_of(fitted, rows)
+        if model == PAPER:
+            steps = int(fitted.get_params(deep=False)["n_steps"])
+            values |= watched_fit(make_model(spec, n_bits, seed, which.metric), rows, steps)
+        return values
+
+    return context.measured(STORE, settings, measure)
+
+
+def medians(rows: Sequence[Row], value: str) -> dict[tuple[str, int, str], float]:
+    """Median over seeds of a value by (set, length, model); rows without it are passed over."""
+    found: dict[tuple[str, int, str], list[float]] = {}
+    for row in rows:
+        if value in row["values"]:
+            settings = row["settings"]
+            cell = (settings["set"], settings["n_bits"], settings["model"])
+            found.setdefault(cell, []).append(float(row["values"][value]))
+    return {cell: statistics.median(numbers) for cell, numbers in found.items()}
+
+
+def times_to_error(rows: Sequence[Row], decoder: str) -> dict[int, float]:
+    """Length -> median processor seconds of the paper's training to ITQ's error, on the judged set.
+
+    Seeds are paired; infinite where most never get there. Lengths without such rows are left out.
+    """
+    bounds, curves = {}, {}
+    for row in rows:
+        settings, values = row["settings"], row["values"]
+        place = (settings["n_bits"], settings["seed"])
+        if settings["set"] in JUDGED and settings["model"] == "ITQ" and decoder in values:
+            bounds[place] = float(values[decoder])
+        if settings["set"] in JUDGED and settings["model"] == PAPER and "cpu_seen" in values:
+            curves[place] = (values["cpu_seen"], values["error_seen"])
+    found: dict[int, list[float]] = {}
+    for place in bounds.keys() & curves.keys():
+        found.setdefault(place[0], []).append(time_to(*curves[place], bounds[place]))
+    return {n_bits: statistics.median(found[n_bits]) for n_bits in sorted(found)}
+
+
+def time_of(rows: Sequence[Row]) -> str:
+    """By what the judged set is compared: processor seconds, in older rows seconds."""
+    return CPU if any(CPU in row["values"] for row in rows) else TOTAL
 
 
 def verdict(rows: Sequence[Row]) -> Verdict:
-    """Is SGH's time comparable to ITQ's or less, and far below the binary autoencoder's?"""
-    found = estimates(check_rows(rows), VALUE, ("set", "n_bits", "model"))
-    said, fulfilled = [], True
+    """On SIFT: is the whole training comparable to ITQ's or less, and far below the autoencoder's?
+
+    Beside it stands the time to ITQ's error, and the whole training on the other sets.
+    """
+    judged = [row for row in check_rows(rows) if row["settings"]["set"] in JUDGED]
+    if not judged:
+        return Verdict("open", f"{len(rows)} rows, none of SIFT, which Table 1 is about.")
+    value, fulfilled, said = time_of(judged), True, []
+    name = judged[0]["settings"]["set"]
+    found = medians(judged, value)
     for model in (PAPER, DEFAULT):
-        for rival, wanted in (("ITQ", COMPARABLE), ("BinaryAutoencoder", MUCH)):
+        for rival, most in (("ITQ", COMPARABLE), (AUTOENCODER, 1 / MUCH)):
             ratios = _ratios(found, model, rival)
             if not ratios:
                 continue
-            said.append(
-                f"{rival} takes {geometric_mean(ratios):.2f} times as long as {model} "
-                f"({min(ratios):.2f} to {max(ratios):.2f})"
-            )
+            said.append(f"the whole training of {model} takes {_range(ratios)} as long as {rival}")
             if model == PAPER:
-                fulfilled = fulfilled and min(ratios) >= wanted
-    said.append("the paper's ratio to ITQ is 3.3 to 4.7")
-    return Verdict("agrees" if fulfilled else "differs", "; ".join(said) + ".")
+                fulfilled = fulfilled and max(ratios) <= most
+    said += _soon(judged, found)
+    said.append("the paper's whole training took 0.21 to 0.31 times as long as its ITQ")
+    ratios = _ratios(medians(_others(rows), TOTAL), PAPER, "ITQ")
+    if ratios:
+        said.append(f"on the other sets, not judged, {PAPER} takes {_range(ratios)} as long as ITQ")
+    return Verdict("agrees" if fulfilled else "differs", f"On {name} " + "; ".join(said) + ".")
 
 
-def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
-    """Seconds per set, and the paper's table."""
-    parts: list[Table | Drawing] = []
-    for name in dict.fromkeys(row["settings"]["set"] for row in check_rows(rows)):
-        here = [row for row in rows if row["settings"]["set"] == name]
-        label = "training seconds"
-        parts.append(by_length_drawing(here, VALUE, label, title=name, y_scale="log"))
-        parts.append(by_length_table(here, VALUE, f"{name}: training seconds", digits=2))
-    cells = [[f"{name} (paper)", *(f"{s:.2f}" for s in PUBLISHED[name])] for name in PUBLISHED]
-    headings = ["method", *(f"{n} bits" for n in LENGTHS)]
-    return [*parts, Table(headings, cells, "The paper's seconds on SIFT-1M, other machine")]
+def _soon(rows: Sequence[Row], found: Mapping[tuple[str, int, str], float]) -> list[str]:
+    """When the paper's training is as good as ITQ, as a multiple of ITQ's time."""
+    said = []
+    for decoder, name in DECODERS.items():
+        itq = {cell[1]: seconds for cell, seconds in found.items() if cell[2] == "ITQ"}
+        times = times_to_error(rows, decoder)
+        ratios = [seconds / itq[n] for n, seconds in times.items() if n in itq]
+        reached = [ratio for ratio in ratios if math.isfinite(ratio)]
+        if reached:
+            said.append(
+                f"{PAPER} reaches the training error of ITQ's {name} at {len(reached)} of "
+                f"{len(ratios)} lengths, in {_range(reached)} as long"
+            )
+        elif ratios:
+            said.append(f"{PAPER} never reaches the training error of ITQ's {name}, 0 lengths")
+    return said
 
 
-def _ratios(found: dict[Cell, Estimate], model: str, rival: str) -> list[float]:
+def _range(ratios: Sequence[float]) -> str:
+    return f"{geometric_mean(ratios):.2f} times ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
+def _others(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row["settings"]["set"] not in JUDGED]
+
+
+def _ratios(found: Mapping[tuple[str, int, str], float], model: str, rival: str) -> list[float]:
     return [
-        found[(*cell[:-1], rival)].mean / value.mean
+        value / found[(*cell[:-1], rival)]
         for cell, value in found.items()
         if cell[-1] == model and (*cell[:-1], rival) in found
     ]
+
+
+def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
+    """SIFT with the times to ITQ's error and the paper's table; then the other sets."""
+    judged = [row for row in check_rows(rows) if row["settings"]["set"] in JUDGED]
+    parts: list[Table | Drawing] = []
+    if judged:
+        value = time_of(judged)
+        label = "processor seconds" if value == CPU else "training seconds"
+        name = judged[0]["settings"]["set"]
+        parts.append(by_length_drawing(judged, value, label, title=name, y_scale="log"))
+        parts.append(_table(judged, value, f"{name}: {label}, medians over seeds"))
+    cells = [[f"{name} (paper)", *(f"{s:.2f}" for s in PUBLISHED[name])] for name in PUBLISHED]
+    headings = ["method", *(f"{n} bits" for n in LENGTHS)]
+    parts.append(Table(headings, cells, "The paper's seconds on SIFT-1M, other machine"))
+    others = _others(rows)
+    for name in dict.fromkeys(row["settings"]["set"] for row in others):
+        here = [row for row in others if row["settings"]["set"] == name]
+        parts.append(by_length_table(here, TOTAL, f"{name}: training seconds", digits=2))
+    return parts
+
+
+def _table(rows: Sequence[Row], value: str, caption: str) -> Table:
+    """A line per method for the whole training, and one per decoder for the time to its error."""
+    found = medians(rows, value)
+    lengths = sorted({cell[1] for cell in found})
+    by_model: dict[str, dict[int, float]] = {}
+    for (_, n_bits, model), seconds in found.items():
+        by_model.setdefault(model, {})[n_bits] = seconds
+    for decoder, name in DECODERS.items():
+        if times := times_to_error(rows, decoder):
+            by_model[f"{PAPER} to the training error of ITQ's {name}"] = times
+    cells = [[line, *(_seconds(times.get(n)) for n in lengths)] for line, times in by_model.items()]
+    return Table(["method", *(f"{n} bits" for n in lengths)], cells, caption)
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f}" if math.isfinite(value) else "never"
 
 
 EXPERIMENT = Experiment(
@@ -86,11 +250,15 @@ EXPERIMENT = Experiment(
     claim="SGH trains in comparable or less time than ITQ, and much faster than the binary "
     "autoencoder, at every code length.",
     shown="Table 1, Figure 1b and Figure 5",
-    setup=f"{STAND_INS} 8 to 64 bits, all fits of a set in one process, with as many threads as "
-    "the machine named below has cores. ITQ learns from all vectors with at most 50 iterations, "
-    "the autoencoder from 100,000 at most; SGH.paper takes 5,000 steps of 500, whatever the size "
-    "of the set. All methods are our own implementations, so ratios say as much about them as "
-    "about the methods. Comparable: at most 1.5 times as long. Much faster: twice as fast.",
+    setup=f"{STAND_INS} Judged on SIFT, as Table 1 is: 8 to 64 bits, every method on all its rows, "
+    f"the median of {REPETITIONS} seeds, all fits in one process. Times are processor seconds, so "
+    "that the number of threads makes no difference; rows of earlier versions have seconds by the "
+    "clock, and an autoencoder that learned from 100,000 rows. Beside the whole training (5,000 "
+    "steps of 500) stands the time after which SGH.paper has the training error at which ITQ ends: "
+    "by ITQ's own decoder, its rotation at the best single scale, which the paper speaks of, and "
+    "by its fitted decoder, the least-squares map of `ITQ.decode`. All methods are our own "
+    "implementations, so ratios say as much about them as about the methods. Comparable: at most "
+    "1.5 times as long. Much faster: twice as fast. The other sets, by the clock, are not judged.",
     notes="What may explain a difference: the paper compares its TensorFlow program with the "
     "programs that the rivals' authors released. Here all are vectorised alike, and ITQ "
     "stops as soon as its error no longer falls, where the paper's preset always takes "
