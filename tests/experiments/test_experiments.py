@@ -22,11 +22,10 @@ from sghash.experiments.claims.estimators import compare, reinforce
 from sghash.experiments.claims.modern_embeddings import methods
 from sghash.experiments.claims.reconstruction import by_rotation
 from sghash.experiments.claims.sensitivity import values_of
-from sghash.experiments.claims.streamed_recall import PerturbedStream, search_stream
 from sghash.experiments.claims.templates import largest_cosine, pack_images, unpack_images
 from sghash.experiments.experiment import Context, Drawing, Experiment, Table, Verdict
 from sghash.experiments.sets import QUICK_CLUSTERS, QUICK_DIGITS, load, truth
-from sghash.kernels import exact_neighbors, hamming_neighbors
+from sghash.kernels import hamming_neighbors
 from sghash.models.sgh import encoder_gradient
 
 
@@ -144,22 +143,6 @@ def test_leads_and_standings():
     assert comparisons.standing(found, "we", ["x", "y"]) == (1, 0, 1)
     assert comparisons.standing(found, "we", ["x"]) == (2, 0, 0)
     assert comparisons.standing(found, "we", ["x"], larger_is_better=False) == (0, 0, 2)
-
-
-def test_the_stream_is_the_same_every_time_and_searched_as_one_array(rng, tmp_path):
-    base = rng.integers(0, 200, size=(50, 16)).astype(np.uint8)
-    stream = PerturbedStream(base, 1000, 300)
-    rows = np.concatenate([block for _, block in stream.blocks()])
-    assert rows.shape == (1000, 16) and rows.min() >= 0 and rows.max() <= 255
-    np.testing.assert_array_equal(stream.block(1), rows[300:600])
-    np.testing.assert_array_equal(rows, np.rint(rows))
-    model = sghash.models.LSH(n_bits=12, random_state=0).fit(rows)
-    queries = base[:7].astype(np.float32)
-    codes = {("LSH", 12): model.encode(queries)}
-    true, found = search_stream(Context(tmp_path), stream, queries, {("LSH", 12): model}, codes)
-    np.testing.assert_array_equal(true.ids, exact_neighbors(rows, queries, 10).ids)
-    once = hamming_neighbors(model.encode(rows), codes["LSH", 12], 1000, n_bits=12)
-    np.testing.assert_array_equal(found["LSH", 12].ids, once.ids)
 
 
 def small_model(rng, coding):

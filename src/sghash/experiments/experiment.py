@@ -64,6 +64,8 @@ class Context:
         The paper's own sets in the place of what stands for them, where they can be had.
     say : callable(str)
         Told before each measurement what comes.
+    stream_rows : int or None
+        Rows of the stream of `streamed_recall`; None is its usual number.
     also : sequence of Path
         Folders whose rows are known too, and never written to.
     """
@@ -74,6 +76,7 @@ class Context:
     threads: int | None = None
     originals: bool = False
     say: Callable[[str], None] = lambda text: None
+    stream_rows: int | None = None
     also: Sequence[Path] = ()
     _known: dict[str, dict[str, Row]] = field(default_factory=dict, repr=False)
 

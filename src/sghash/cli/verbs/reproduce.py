@@ -40,6 +40,12 @@ from sghash.experiments.sets import check_any_set
     help="Repetitions of SGH and ITQ: 5, or 2 if quick.",
 )
 @click.option(
+    "--stream-rows",
+    type=click.IntRange(1000),
+    metavar="N",
+    help="Rows of the stream in streamed_recall: 100,000,000, or 40,000 if quick.",
+)
+@click.option(
     "--out",
     type=path_type,
     default=Path("reproduction"),
@@ -53,6 +59,7 @@ def command(
     quick: bool,
     originals: bool,
     seeds: int | None,
+    stream_rows: int | None,
     out: Path,
     threads: int | None,
     as_json: bool,
@@ -75,6 +82,7 @@ def command(
         seeds=seeds or (2 if quick else 5),
         threads=threads,
         originals=originals,
+        stream_rows=stream_rows,
         say=lambda text: say(text, err=True),
     )
     names = list(EXPERIMENTS) if name == "all" else [name]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
-import numpy as np
+from collections.abc import Sequence
+from itertools import product
 
 from sghash.evaluation import metrics
 from sghash.experiments.comparisons import estimates, lead, with_mean
@@ -24,160 +21,73 @@ from sghash.experiments.experiment import (
 from sghash.experiments.hashing import DEFAULT, DEPTHS, PAPER, make_model, options_of, spec_for
 from sghash.experiments.pictures import by_length_table, recall_drawing
 from sghash.experiments.sets import QUICK_CLUSTERS, SIFT, BenchSet, load
-from sghash.kernels import exact_neighbors, hamming_neighbors
-from sghash.models.base import BinaryHasher
-from sghash.neighbors import Neighbors, merge_neighbors
-from sghash.validation import Vectors
+from sghash.experiments.streams import SCALE, PerturbedStream, search_stream
 
 STORE = "streamed_recall"
 LENGTHS = (16, 32, 64)
 MODELS = (PAPER, DEFAULT, "ITQ")
 N_ROWS, QUICK_ROWS = 100_000_000, 40_000
-N_QUERIES, QUICK_QUERIES = 300, 50
+N_QUERIES, QUICK_QUERIES = 1000, 50
+SEEDS = 3
 BLOCK_ROWS, QUICK_BLOCK = 1 << 19, 10_000
-#: Perturbation: each bin x gets noise of standard deviation SCALE * sqrt(x + 1).
-SCALE = 2.0
-NEIGHBORS = 10
-_PART_ROWS = 4096
-# By value of a bin.
-_DEVIATIONS = (SCALE * np.sqrt(np.arange(256) + 1)).astype(np.float32)
-
-
-class PerturbedStream:
-    """Rows made when they are wanted: a base row drawn at random, with noise like a new photo's.
-
-    Block b is always the same: its generator is seeded by (seed, b). Bins of histograms vary by
-    the square root of their counts, are whole numbers and lie between 0 and 255; so do these.
-    """
-
-    def __init__(self, base: Any, n_rows: int, block_rows: int, seed: int = 0) -> None:
-        self.base, self.n_rows, self.block_rows, self.seed = base, n_rows, block_rows, seed
-        self.is_histogram = base.dtype == np.uint8
-        self.spread: Vectors = np.std(base, axis=0, dtype=np.float32)
-
-    def blocks(self) -> Iterator[tuple[int, Vectors]]:
-        """Yield (first row, rows float32); the next block is made while one is worked on."""
-        with ThreadPoolExecutor(1) as pool:
-            following = pool.submit(self.block, 0)
-            n_blocks = -(-self.n_rows // self.block_rows)
-            for number in range(n_blocks):
-                rows = following.result()
-                if number + 1 < n_blocks:
-                    following = pool.submit(self.block, number + 1)
-                yield number * self.block_rows, rows
-
-    def block(self, number: int) -> Vectors:
-        """Rows of one block, float32."""
-        first = number * self.block_rows
-        n = min(self.block_rows, self.n_rows - first)
-        rng = np.random.Generator(np.random.SFC64([self.seed, number]))
-        chosen = rng.integers(len(self.base), size=n)
-        rows: Vectors = np.empty((n, self.base.shape[1]), dtype=np.float32)
-        # Parts that stay in the cache: the arithmetic is cheap, the memory is not.
-        for start in range(0, n, _PART_ROWS):
-            drawn = self.base[chosen[start : start + _PART_ROWS]]
-            part = rows[start : start + len(drawn)]
-            rng.standard_normal(out=part, dtype=np.float32)
-            part *= _DEVIATIONS[drawn] if self.is_histogram else np.float32(0.3) * self.spread
-            part += drawn
-            if self.is_histogram:
-                np.rint(part, out=part)
-                np.clip(part, 0, 255, out=part)
-        return rows
 
 
 def run(context: Context) -> list[Row]:
     """One pass over the stream serves the truth and all models."""
     which = context.pick(QUICK_CLUSTERS, SIFT)
     sizes = {
-        "n_rows": context.pick(QUICK_ROWS, N_ROWS),
+        "n_rows": context.stream_rows or context.pick(QUICK_ROWS, N_ROWS),
         "n_asked": context.pick(QUICK_QUERIES, N_QUERIES),
         "block_rows": context.pick(QUICK_BLOCK, BLOCK_ROWS),
     }
     lengths = context.pick((16,), LENGTHS)
+    seeds = min(context.seeds, SEEDS)
     settings = {
         **which.settings(),
         **sizes,
         "lengths": list(lengths),
+        "seeds": seeds,
         "scale": SCALE,
         "options": {m: options_of(spec_for(context, m), 16, which.metric) for m in MODELS},
     }
-    row = context.measured(
-        STORE, settings, lambda: _measure(context, which, lengths=lengths, **sizes)
-    )
-    # One measurement, one row per model and length for the tables.
+    row = context.measured(STORE, settings, lambda: _measure(context, which, lengths, seeds, sizes))
+    # One measurement, one row per model, length and seed for the tables.
     return [
-        {**row, "settings": {**settings, "model": model, "n_bits": n_bits}, "values": values}
-        for model, by_length in row["values"]["recalls"].items()
-        for n_bits, values in ((int(n), v) for n, v in by_length.items())
+        {**row, "settings": {**settings, "model": m, "n_bits": int(n), "seed": s}, "values": values}
+        for m, by_length in row["values"]["recalls"].items()
+        for n, by_seed in by_length.items()
+        for s, values in enumerate(by_seed)
     ]
 
 
 def _measure(
-    context: Context,
-    which: BenchSet,
-    *,
-    lengths: Sequence[int],
-    n_rows: int,
-    n_asked: int,
-    block_rows: int,
+    context: Context, which: BenchSet, lengths: Sequence[int], seeds: int, sizes: dict[str, int]
 ) -> Values:
     data = load(which)
-    queries = data.queries[:n_asked]
-    stream = PerturbedStream(data.base, n_rows, block_rows)
+    queries = data.queries[: sizes["n_asked"]]
+    stream = PerturbedStream(data.base, sizes["n_rows"], sizes["block_rows"])
     # Models see a sample of the stream itself, not the rows it is made from.
     sample = stream.block(0)
-    models = {
-        (name, n_bits): make_model(spec_for(context, name), n_bits, 0, which.metric).fit(sample)
-        for name in MODELS
-        for n_bits in lengths
-    }
-    query_codes = {key: model.encode(queries) for key, model in models.items()}
+    places = list(product(MODELS, lengths, range(seeds)))
+    models = {}
+    for name, n_bits, seed in places:
+        model = make_model(spec_for(context, name), n_bits, seed, which.metric)
+        models[f"{name} {n_bits} {seed}"] = model.fit(sample)
     start = time.perf_counter()
-    truth, found = search_stream(context, stream, queries, models, query_codes)
-    recalls: dict[str, dict[str, Values]] = {}
-    for (name, n_bits), neighbors in found.items():
+    kept = context.folder / f"{STORE}.partial.npz"
+    found = search_stream(context, stream, queries, models, kept=kept)
+    assert found.truth is not None  # a stream has at least one block
+    recalls: dict[str, dict[str, list[Values]]] = {}
+    for name, n_bits, seed in places:
+        near = found.codes[f"{name} {n_bits} {seed}"]
         values = {
-            f"recall{k}@{n}": metrics.recall(truth.ids[:, :k], neighbors.ids, k=k, n=n)
+            f"recall{k}@{n}": metrics.recall(found.truth.ids[:, :k], near.ids, k=k, n=n)
             for k in (1, 10)
             for n in DEPTHS
         }
-        recalls.setdefault(name, {})[str(n_bits)] = values
+        recalls.setdefault(name, {}).setdefault(str(n_bits), []).append(values)
+    kept.unlink(missing_ok=True)
     return {"recalls": recalls, "search_seconds": time.perf_counter() - start}
-
-
-def search_stream(
-    context: Context,
-    stream: PerturbedStream,
-    queries: Vectors,
-    models: dict[tuple[str, int], BinaryHasher],
-    query_codes: dict[tuple[str, int], Any],
-) -> tuple[Neighbors, dict[tuple[str, int], Neighbors]]:
-    """The true neighbours, and the nearest codes of every model, over all blocks."""
-    truth: Neighbors | None = None
-    found: dict[tuple[str, int], Neighbors] = {}
-    started = said = time.perf_counter()
-    for first, rows in stream.blocks():
-        here = exact_neighbors(rows, queries, NEIGHBORS, threads=context.threads)
-        truth = _joined(truth, here, first, NEIGHBORS)
-        for key, model in models.items():
-            near = hamming_neighbors(
-                model.encode(rows), query_codes[key], DEPTHS[-1], n_bits=key[1],
-                threads=context.threads,
-            )  # fmt: skip
-            found[key] = _joined(found.get(key), near, first, DEPTHS[-1])
-        if time.perf_counter() - said > 30:
-            said = time.perf_counter()
-            done = first + len(rows)
-            left = (said - started) / done * (stream.n_rows - done)
-            context.say(f"{STORE}: {done:,} of {stream.n_rows:,} rows, about {left:.0f} s left")
-    assert truth is not None  # a stream has at least one block
-    return truth, found
-
-
-def _joined(before: Neighbors | None, here: Neighbors, first: int, k: int) -> Neighbors:
-    shifted = Neighbors(here.distances, np.where(here.ids < 0, here.ids, here.ids + first))
-    return shifted if before is None else merge_neighbors([before, shifted], k)
 
 
 def verdict(rows: Sequence[Row]) -> Verdict:
@@ -225,7 +135,7 @@ EXPERIMENT = Experiment(
     "from 500,000 descriptors of photographs, drawn at random, each bin x with Gaussian noise of "
     f"standard deviation {SCALE:g} * sqrt(x + 1), rounded and cut to 0..255, and never stored. "
     f"{N_QUERIES} descriptors of other photographs are looked up; true neighbours are exact over "
-    "the whole stream. Models learn from the first 524,288 rows of the stream, one seed "
+    "the whole stream. Models learn from the first 524,288 rows of the stream, three seeds "
     "each. Neighbours of a query are mostly copies of few descriptors, which real data does not "
     "have: differences between methods are smaller or larger here than on a billion real ones.",
     run=run,
