@@ -10,8 +10,9 @@
 The models of a seed are fitted in turns in one process, kept to one core and one thread. Times are
 processor seconds, the median over seeds; ratios of recall are paired by seed, ± is half of the
 95 % interval of their mean, means over sets are geometric. What was stored with the same settings
-is not run again, so use a new file for another version of the code. `--rivals` reads the rows
-that stand in docs/results/rows and measures what is missing there.
+is not run again, so use a new file for another version of the code. `--rivals` takes the rivals'
+rows from docs/results/rows, measures those that are missing there and our own, and keeps them as
+hashing.jsonl in the folder of `--store`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +110,15 @@ def report(rows: Sequence[Row], digits: Sequence[Row], plan: Plan, *, is_long: b
     return [*lines, "", *judged(rows, plan.models), *judged_digits(digits)]
 
 
+def rival_rows(context: Context, plan: Plan) -> list[Row]:
+    """Our own rows, measured by this code, and the rivals', known from earlier where they are."""
+    # A stored row of ours names the same options, and may be of another training.
+    ours = hashing_rows(context, plan.sets, [DEFAULT], plan.lengths)
+    rivals = [model for model in plan.models if model != DEFAULT]
+    known = replace(context, also=(STORED,))
+    return [*ours, *hashing_rows(known, plan.sets, rivals, plan.lengths)]
+
+
 def main() -> None:
     options = parsed()
     plan = plan_of(options)
@@ -121,11 +132,10 @@ def main() -> None:
             quick=options.quick,
             seeds=plan.seeds,
             threads=plan.threads,
-            also=(STORED,) if options.rivals else (),
             say=lambda text: print(text, file=sys.stderr, flush=True),
         )
         if options.rivals:
-            rows = hashing_rows(context, plan.sets, plan.models, plan.lengths)
+            rows = rival_rows(context, plan)
             print("\n".join([*_origin(rows), *told(cells_of(rows))]))
             return
         rows = fit_rows(context, path.stem, plan)

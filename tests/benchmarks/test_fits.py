@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -88,11 +89,14 @@ def test_rows_of_other_folders_are_known_and_never_written(tmp_path):
     there, here = tmp_path / "there", tmp_path / "here"
     Context(there).measured("store", {"seed": 0}, lambda: {"value": 1.0})
     before = (there / "store.jsonl").read_bytes()
-    context = Context(here, also=(there,))
+    alone = Context(here)
+    alone.measured("store", {"seed": 9}, lambda: {"value": 9.0})
+    # A copy of a context that has read its rows already.
+    context = replace(alone, also=(there,))
     rows = [context.measured("store", {"seed": s}, lambda: {"value": 2.0}) for s in range(2)]
     assert [row["values"]["value"] for row in rows] == [1.0, 2.0]
     assert (there / "store.jsonl").read_bytes() == before
-    assert len((here / "store.jsonl").read_text().splitlines()) == 1
+    assert len((here / "store.jsonl").read_text().splitlines()) == 2
 
 
 def test_the_options_say_what_is_fitted(capsys):
@@ -114,3 +118,21 @@ def test_the_options_say_what_is_fitted(capsys):
         with pytest.raises(SystemExit):
             script["parsed"](wrong)
     assert "--store is a file that ends in .jsonl" in capsys.readouterr().err
+
+
+def test_rivals_are_known_from_stored_rows_and_ours_are_measured(tmp_path, monkeypatch):
+    """A row of ours that names the same options may be of another version's training."""
+    script = runpy.run_path(str(TRAINING), run_name="imported")
+    asked = []
+    place = script["rival_rows"].__globals__
+
+    def hashing_rows(context, sets, models, lengths):
+        asked.append((context, models))
+        return []
+
+    monkeypatch.setitem(place, "hashing_rows", hashing_rows)
+    plan = script["plan_of"](script["parsed"](["--rivals"]))
+    script["rival_rows"](Context(tmp_path), plan)
+    (ours, our_models), (theirs, rivals) = asked
+    assert our_models == ["SGH"] and ours.also == ()
+    assert "SGH" not in rivals and "ITQ" in rivals and theirs.also == (script["STORED"],)

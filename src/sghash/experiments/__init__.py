@@ -7,8 +7,8 @@ stands in the place of what; `docs/results.md` has the verdicts. Each file of `s
 the paper does not, in the same form and with the same rows.
 
 `experiment` says what an experiment is, `sets` holds the data, `hashing` the runs that several
-experiments share, `comparisons` who is ahead, `pictures` what several draw, `reproduction` the
-page that shows all.
+experiments share, `timings` the time of fits, `streams` rows that are never stored, `comparisons`
+who is ahead, `pictures` what several draw, `reproduction` the page that shows all.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class Context:
     say: Callable[[str], None] = lambda text: None
     stream_rows: int | None = None
     also: Sequence[Path] = ()
-    _known: dict[str, dict[str, Row]] = field(default_factory=dict, repr=False)
+    _known: dict[str, dict[str, Row]] = field(default_factory=dict, init=False, repr=False)
 
     def measured(
         self, store: str, settings: Mapping[str, Any], measure: Callable[[], Values]
