@@ -156,7 +156,7 @@ def test_the_length_may_come_first() -> None:
     assert (SGH(48).n_bits, SGH.paper(24).n_bits, SGH.authors_script(24).n_bits) == (48, 24, 24)
     with pytest.raises(TypeError, match="positional"):
         SGH(48, "ip")  # type: ignore[misc]
-    assert len(SGH._get_param_names()) == 15
+    assert len(SGH._get_param_names()) == 16
 
 
 @pytest.mark.parametrize("seed", [-1, "seed", 1.5])

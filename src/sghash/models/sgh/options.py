@@ -23,6 +23,8 @@ from sghash.validation import (
     check_number,
 )
 
+#: Most hidden units: with more, what one step holds of them would take gigabytes.
+MAX_HIDDEN = 65_536
 GOALS = tuple(BATCH_WEIGHT_BITS)
 #: The goal that None stands for, and the rows that are looked at by default.
 GOAL, MAX_ROWS = "balanced", 100_000
@@ -47,6 +49,14 @@ def kl_line(option: Any) -> tuple[float, float]:
     return float(option[0]), float(option[1])
 
 
+def check_hidden(option: Any) -> int:
+    """Return the option `hidden`, a number of units."""
+    check_count(option, name="hidden", least=0)
+    if option > MAX_HIDDEN:
+        raise InvalidInput(f"hidden must be at most {MAX_HIDDEN} units, got {option}: use fewer")
+    return int(option)
+
+
 def settings_of(model: Any, *, online: bool = False, pairs: bool = False) -> Settings:
     """Check the options of `model` and return what they ask of a training.
 
@@ -61,6 +71,7 @@ def settings_of(model: Any, *, online: bool = False, pairs: bool = False) -> Set
         metric=model.metric,
         goal=model.goal or GOAL,
         neighbors=int(model.neighbors),
+        hidden=int(model.hidden),
         supervised=bool(model.supervised),
         coding=model.coding,
         gradient=model.gradient,
@@ -88,6 +99,7 @@ def _check_own(model: Any) -> None:
     check_count(model.n_steps, name="n_steps", or_none=True)
     check_count(model.max_rows, name="max_rows", or_none=True)
     check_count(model.neighbors, name="neighbors", least=0)
+    check_hidden(model.hidden)
     check_number(model.learning_rate, name="learning_rate", above=0)
     check_flag(model.supervised, name="supervised")
     check_callback(model.callback)
