@@ -1,96 +1,35 @@
-"""The contract that every model in `MODELS` keeps, and what hashing models keep beyond it.
+"""The contract that every model in `MODELS` keeps: what it declares, its options, its seed.
 
-Models that need an extra to be fitted have tests of their own.
+What it keeps of vectors and files stands in the files beside this one. Models that need an extra
+to be fitted have tests of their own.
 """
 
 from __future__ import annotations
 
-import copy
 import inspect
-import json
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sghash
-from sghash.errors import BadFile, InvalidInput, NewerFormat, SghashError
+from sghash.errors import InvalidInput
 from sghash.models import MODELS, load_model, model_class
 from sghash.models.base import BinaryHasher, VectorModel
 from sghash.models.capabilities import Capabilities
-from sghash.models.quantizers import generative
-from sghash.models.shared.blockwise import BLOCK_ROWS
+from tests.contracts.small_models import (
+    ALL,
+    LENGTHS,
+    WIDTH,
+    fitted,
+    make,
+    make_short,
+    sample,
+)
 
-# Fewer iterations than by default, so that the whole contract takes seconds.
-QUICK: dict[str, dict[str, Any]] = {
-    "BinaryAutoencoder": {"n_iterations": 4},
-    "DeepSGH": {"n_steps": 5, "hidden": (4,)},
-    "GeneralSGH": {"n_steps": 150, "n_hidden": 16},
-    "GenerativeQuantizer": {"n_bytes": 2, "n_rounds": 1},
-    "KMeansHashing": {"n_iterations": 6},
-    "ProductQuantizer": {"n_iterations": 4},
-    "SGH": {"n_steps": 300},
-    "ScaleInvariantSGH": {"n_steps": 150},
-    "SphericalHashing": {"n_iterations": 20},
-}
-WIDTH = 6
-ALL = [name for name in sorted(MODELS) if model_class(name)().capabilities.extra is None]
-#: Models whose codes are compared by Hamming distance.
-NAMES = [name for name in ALL if model_class(name)().capabilities.codes == "bits"]
-#: Bits of the codes that are made here, by what the codes are.
-LENGTHS = {"bits": 13, "bytes": 16, "numbers": 96}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_quantizer():
-    """Fewer steps to start from, and blocks as small as those of the others."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generative, "START_STEPS", 100)
-        patch.setattr(generative, "BLOCK_ROWS", BLOCK_ROWS // 8)
-        yield
-
-
-def make(name: str, **options: Any) -> VectorModel:
-    model = model_class(name)
-    known = model._get_param_names()
-    wanted = {"random_state": 7, **QUICK.get(name, {}), **options}
-    return model(**{key: value for key, value in wanted.items() if key in known})
-
-
-def make_short(name: str, **options: Any) -> VectorModel:
-    """A model of a few bits, however its option is called."""
-    can = model_class(name)().capabilities
-    return make(name, **{**can.length.options(LENGTHS[can.codes], model=name), **options})
-
-
-def sample(n: int = 120, width: int = WIDTH, seed: int = 3) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    mixing = rng.normal(size=(width, width))
-    return (rng.normal(size=(n, width)) @ mixing * 3 + 10).astype(np.float32)
-
-
-@cache
-def fitted(name: str, n_bits: int | None = None) -> VectorModel:
-    model = make_short(name) if n_bits is None else make(name, n_bits=n_bits)
-    return model.fit(sample())
-
-
-class Source:
-    """Rows that can only be read in ranges, as a file beyond memory would be."""
-
-    def __init__(self, vectors: np.ndarray) -> None:
-        self._vectors = vectors
-        self.shape, self.dtype = vectors.shape, vectors.dtype
-        self.largest_read = 0
-
-    def read(self, start: int, stop: int) -> np.ndarray:
-        self.largest_read = max(self.largest_read, stop - start)
-        return self._vectors[start:stop]
+pytestmark = pytest.mark.usefixtures("quick_quantizer")
 
 
 def quick_models() -> list[VectorModel]:
@@ -228,20 +167,6 @@ def test_only_what_is_declared_learns_from_labels(name):
     assert learned.fingerprint_ != fitted(name).fingerprint_
 
 
-@pytest.mark.parametrize("n_bits", [1, 8, 13, 64])
-@pytest.mark.parametrize("name", NAMES)
-def test_any_number_of_bits(name, n_bits):
-    """From one bit to ten times the width of the vectors; encode and transform agree."""
-    model = fitted(name, n_bits)
-    vectors = sample(seed=4)
-    codes, bits = model.encode(vectors), model.transform(vectors)
-    assert codes.dtype == np.uint8 and codes.shape == (120, (n_bits + 7) // 8)
-    assert bits.dtype == np.bool_ and bits.shape == (120, n_bits)
-    assert np.array_equal(codes, np.packbits(bits, axis=1))
-    # Codes that do not tell vectors apart would satisfy all of the above.
-    assert len(np.unique(codes, axis=0)) >= min(2**n_bits, 8) // 2 + 1
-
-
 @pytest.mark.parametrize("name", ALL)
 def test_wrong_options_are_refused_in_a_sentence(name):
     """Or do no harm (what is true or false may be anything): never a traceback, never NaN."""
@@ -309,237 +234,6 @@ def test_a_generator_goes_on_where_it_stood(name):
     generator = np.random.default_rng(5)
     first, second = (make(name, n_bits=9, random_state=generator).fit(sample()) for _ in range(2))
     assert first.fingerprint_ != second.fingerprint_
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_neighbours_get_nearer_codes_than_strangers(name):
-    """What hashing is for: a small change of a vector changes fewer bits than another vector."""
-    model, vectors = fitted(name, 64), sample(seed=6)
-    nudged = vectors + np.random.default_rng(0).normal(size=vectors.shape) * 0.05
-    bits = model.transform(vectors)
-    near = np.mean(bits != model.transform(nudged.astype(np.float32)))
-    far = np.mean(bits != np.roll(bits, 1, axis=0))
-    assert near < 0.5 * far
-
-
-@pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_few_rows(name, n):
-    model = make_short(name).fit(sample(n))
-    assert model.encode(sample(n)).shape == (n, model.code_columns)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_constant_columns_and_constant_data(name):
-    vectors = sample()
-    vectors[:, [1, 4]] = 5.0
-    codes = make_short(name).fit(vectors).encode(vectors)
-    assert len(np.unique(codes, axis=0)) > 4
-    same = np.full((30, WIDTH), 2.5, dtype=np.float32)
-    assert len(np.unique(make_short(name).fit(same).encode(same), axis=0)) == 1
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("scale", [1e-12, 1e12])
-def test_scale_does_not_blind_a_model(name, scale):
-    vectors = sample() * np.float32(scale)
-    codes = make(name, n_bits=13).fit(vectors).encode(vectors)
-    usual = fitted(name).encode(sample())
-    assert len(np.unique(codes, axis=0)) > 0.5 * len(np.unique(usual, axis=0))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_numbers_whose_squares_overflow_are_refused_or_hashed(name):
-    vectors = sample() * np.float32(1e25)
-    refusal = ""
-    try:
-        codes = make(name, n_bits=13).fit(vectors).encode(vectors)
-    except InvalidInput as error:
-        refusal = str(error)
-    assert "rescale" in refusal or len(np.unique(codes, axis=0)) > 4
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_one_column(name):
-    vectors = sample(width=1)
-    model = make_short(name).fit(vectors)
-    assert model.encode(vectors).shape == (120, model.code_columns)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_every_kind_of_array_gives_the_same_codes(name, tmp_path):
-    model = fitted(name)
-    whole = np.round(sample(seed=8)).astype(np.int16)
-    expected = model.encode(whole.astype(np.float32))
-    doubled = np.repeat(whole, 2, axis=0)
-    on_disk = np.memmap(tmp_path / "vectors", dtype=np.int16, mode="w+", shape=whole.shape)
-    on_disk[:] = whole
-    for given in (
-        whole,
-        whole.astype(np.float16),
-        whole.astype(np.float64),
-        np.asfortranarray(whole.astype(np.float32)),
-        doubled[::2],
-        whole.tolist(),
-        on_disk,
-        Source(whole),
-    ):
-        assert np.array_equal(model.encode(given), expected)
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_learns_the_same_from_a_memory_map_or_a_source(name, tmp_path):
-    vectors = sample()
-    on_disk = np.memmap(tmp_path / "vectors", dtype=np.float32, mode="w+", shape=vectors.shape)
-    on_disk[:] = vectors
-    expected = fitted(name).fingerprint_
-    assert clone(fitted(name)).fit(on_disk).fingerprint_ == expected
-    assert clone(fitted(name)).fit(Source(vectors)).fingerprint_ == expected
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_blocks_do_not_change_codes(name):
-    """More rows than one block holds, read block by block."""
-    model = fitted(name)
-    source = Source(np.tile(sample(seed=9), (2 * BLOCK_ROWS // 60, 1)))
-    codes = model.encode(source)
-    assert source.largest_read < len(codes)
-    assert np.mean(codes[:120] != model.encode(sample(seed=9))) < 0.01
-    assert np.array_equal(codes[:120], codes[-120:])
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_wrong_input_is_refused(name, tmp_path):
-    model = fitted(name)
-    with pytest.raises(ValueError, match=f"{WIDTH} features"):
-        model.encode(sample(width=WIDTH + 1))
-    with pytest.raises(InvalidInput, match="columns"):
-        model.encode(Source(sample(width=WIDTH + 1)))
-    for bad in (np.nan, np.inf):
-        vectors = sample()
-        vectors[3, 2] = bad
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            model.encode(vectors)
-        with pytest.raises(ValueError, match=r"NaN|infinity"):
-            model.encode(Source(vectors))
-        with pytest.raises(ValueError, match=r"NaN|infinity") as refused:
-            clone(model).fit(vectors)
-        # One sentence: what scikit-learn says about classifiers is of no use here.
-        assert len(str(refused.value)) < 150 and "http" not in str(refused.value)
-    with pytest.raises(TypeError, match="toarray"):
-        model.encode(sparse.csr_array(sample()))
-    with pytest.raises(TypeError, match="toarray"):
-        clone(model).fit(sparse.csr_array(sample()))
-    option = model.capabilities.length.option
-    for length in (0, -3, 1.5, True, "64"):
-        with pytest.raises(InvalidInput, match=option):
-            make(name, **{option: length}).fit(sample())
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_unfitted_is_refused(name, tmp_path):
-    for verb in ("encode", "transform"):
-        with pytest.raises(NotFittedError):
-            getattr(make(name), verb)(sample())
-    with pytest.raises(NotFittedError):
-        make(name).decode(np.zeros((1, 8)))
-    with pytest.raises(NotFittedError):
-        make(name).save(tmp_path / "model")
-    assert not (tmp_path / "model").exists()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_decoder(name):
-    model, vectors = fitted(name, 64), sample()
-    if not model.capabilities.decodes:
-        with pytest.raises(InvalidInput, match="no decoder"):
-            model.decode(model.encode(vectors))
-        return
-    decoded = model.decode(model.encode(vectors))
-    assert decoded.shape == vectors.shape and decoded.dtype == np.float32
-    assert np.array_equal(decoded, model.inverse_transform(model.transform(vectors)))
-    spread = np.square(vectors - vectors.mean(axis=0)).sum()
-    assert np.square(decoded - vectors).sum() < 0.5 * spread
-    with pytest.raises(InvalidInput, match="bytes wide"):
-        model.decode(np.zeros((2, 9), dtype=np.uint8))
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_save_and_load(name, tmp_path):
-    model = fitted(name)
-    model.save(tmp_path / "model")
-    again = load_model(tmp_path / "model")
-    assert type(again) is type(model)
-    assert again.fingerprint_ == model.fingerprint_
-    assert np.array_equal(again.encode(sample(seed=5)), model.encode(sample(seed=5)))
-    assert again.code_bits == model.code_bits
-    if model.capabilities.decodes:
-        codes = model.encode(sample(seed=5))
-        assert np.array_equal(again.decode(codes), model.decode(codes))
-    with pytest.raises(InvalidInput, match="exists already"):
-        model.save(tmp_path / "model")
-    model.save(tmp_path / "model", overwrite=True)
-    other = next(other for other in ALL if other != name)
-    with pytest.raises(InvalidInput, match="load_model"):
-        model_class(other).load(tmp_path / "model")
-
-
-@pytest.mark.parametrize("name", ALL)
-def test_damaged_files_are_refused(name, tmp_path):
-    folder = tmp_path / "model"
-    fitted(name).save(folder)
-    tensors, config = folder / "model.safetensors", folder / "config.json"
-    good_tensors, good_config = tensors.read_bytes(), config.read_text()
-
-    def refused(expected: type[SghashError] = BadFile) -> None:
-        with pytest.raises(expected):
-            load_model(folder)
-        tensors.write_bytes(good_tensors)
-        config.write_text(good_config)
-        load_model(folder)
-
-    for cut in (0, 5, len(good_tensors) // 2, len(good_tensors) - 1):
-        tensors.write_bytes(good_tensors[:cut])
-        refused()
-    changed = bytearray(good_tensors)
-    changed[-3] ^= 0x10
-    tensors.write_bytes(bytes(changed))
-    refused()
-    tensors.unlink()
-    refused()
-    config.write_text(good_config[: len(good_config) // 2])
-    refused()
-    for key, value, error in (
-        ("model", "NoSuchModel", BadFile),
-        ("format", "something", BadFile),
-        ("format_version", 999, NewerFormat),
-        ("options", {"no_such_option": 1}, BadFile),
-        ("fingerprint", "0" * 64, BadFile),
-        ("tensors", {}, BadFile),
-    ):
-        config.write_text(json.dumps({**json.loads(good_config), key: value}))
-        refused(error)
-
-
-@pytest.mark.parametrize("loaded", [False, True])
-@pytest.mark.parametrize("name", ALL)
-def test_a_model_that_is_given_another_length_must_be_fitted_again(name, loaded, tmp_path):
-    model = copy.deepcopy(fitted(name))
-    if loaded:
-        model.save(tmp_path / "first")
-        model = load_model(tmp_path / "first")
-    option = model.capabilities.length.option
-    codes = model.encode(sample())
-    before = getattr(model, option)
-    model.set_params(**{option: before + 1})
-    for use in (model.encode, model.transform, model.query_tables):
-        with pytest.raises(NotFittedError):
-            use(sample())
-    with pytest.raises(NotFittedError):
-        model.decode(codes)
-    with pytest.raises(NotFittedError):
-        model.save(tmp_path / "model")
-    np.testing.assert_array_equal(model.set_params(**{option: before}).encode(sample()), codes)
 
 
 @pytest.mark.parametrize("name", ALL)
