@@ -74,11 +74,10 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     learned_names: ClassVar[tuple[str, ...]] = ()
     #: Further ones, which only some options ask for.
     optional_names: ClassVar[tuple[str, ...]] = ()
+    #: Options beside the length of a code that fix their shapes: another value asks for a fit.
+    shape_options: ClassVar[tuple[str, ...]] = ()
     #: Attributes that `save` writes for information: no part of the fingerprint.
     recorded_names: ClassVar[tuple[str, ...]] = ()
-
-    #: Options beside the length of a code that fix what is learned: another value asks for a fit.
-    shape_options: ClassVar[tuple[str, ...]] = ()
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         """Learn from finite vectors (n, d) float32 and set the attributes named in `learned_names`.
