@@ -61,6 +61,8 @@ def test_options_that_cannot_be_used(
 CONFLICTS: list[tuple[dict[str, Any], str]] = [
     ({"goal": "hamming", "neighbors": 5}, "goal"),
     ({"goal": "reconstruction", "neighbors": 5}, "goal"),
+    ({"kl_weight": 0.5, "hidden": 4, "neighbors": 5}, "kl_weight"),
+    ({"gradient": "exact", "hidden": 4, "neighbors": 5}, "gradient"),
     ({"max_rows": 1000, "goal": "reconstruction"}, "max_rows"),
     ({"recipe__pair_loss": "softmax", "goal": "reconstruction"}, "pair_loss"),
     ({"recipe__pair_weight": 3.0, "goal": "reconstruction"}, "pair_weight"),
@@ -123,6 +125,8 @@ def test_every_way_to_overrule_an_option_is_listed() -> None:
         {"recipe__standardize": False, "goal": "reconstruction"},
         {"recipe__decoder_scale": "variance", "goal": "reconstruction"},
         {"max_rows": 600},
+        {"hidden": 3},
+        {"hidden": 3, "kl_weight": 0.5, "neighbors": 5, "recipe__refit": False},
     ],
 )
 def test_an_option_that_is_taken_has_an_effect(

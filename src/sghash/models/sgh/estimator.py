@@ -18,7 +18,7 @@ from sghash.models.base import Callback, is_source, translate_sklearn_errors
 from sghash.models.capabilities import Capabilities
 from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.losses.supervision import supervision_terms
-from sghash.models.sgh.options import MAX_ROWS, settings_of
+from sghash.models.sgh.options import KL_WEIGHT, MAX_ROWS, settings_of
 from sghash.models.sgh.paper.gradients import fitted_encoder
 from sghash.models.sgh.recipe import (
     FIELDS,
@@ -141,7 +141,7 @@ class SGH(GenerativeHasher):
         supervised: bool = False,
         coding: str = "signed",
         gradient: str | None = None,
-        kl_weight: float | tuple[float, float] = (1.0, 0.0),
+        kl_weight: float | tuple[float, float] = KL_WEIGHT,
         n_steps: int | None = None,
         batch_size: int = 500,
         learning_rate: float = 0.01,

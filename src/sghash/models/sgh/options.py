@@ -28,6 +28,8 @@ MAX_HIDDEN = 65_536
 GOALS = tuple(BATCH_WEIGHT_BITS)
 #: The goal that None stands for, and the rows that are looked at by default.
 GOAL, MAX_ROWS = "balanced", 100_000
+#: Weight of the divergence by default, from the first step to the last.
+KL_WEIGHT = (1.0, 0.0)
 
 
 def kl_weights(option: Any) -> float | tuple[float, float]:
@@ -131,12 +133,21 @@ def _is_set(value: Any) -> bool:
 _ALONE = "goal='reconstruction' without neighbors"
 _STEP = "only schedule='step' decays so: use it, or leave {0} out"
 _STOPS = "it belongs to early stopping: give a patience, or leave {0} out"
+_NEIGHBORS_ALONE = (
+    "hidden beside neighbors trains without the description length: leave {0} out, or use "
+    "refit=False"
+)
 _OWN_UNITS = f"a ranking loss is trained in units of its own: use {_ALONE}, or leave {{0}} out"
 
 #: Every option that another one can overrule.
 NEEDS: tuple[Need, ...] = (
     Need("goal", _is_set, lambda a: not a.settings.neighbors,
          "neighbors decide what is trained: leave goal out, or use neighbors=0"),
+    Need("kl_weight", lambda v: kl_weights(v) != KL_WEIGHT,
+         lambda a: a.settings.describes or a.online, _NEIGHBORS_ALONE.format("kl_weight")),
+    Need("gradient", _is_set,
+         lambda a: a.settings.describes or a.settings.supervised or a.pairs or a.online,
+         _NEIGHBORS_ALONE.format("gradient")),
     Need("max_rows", lambda v: v not in (None, MAX_ROWS), lambda a: a.ranked or a.online,
          f"{_ALONE} reads all vectors batch by batch: leave max_rows out, or give fewer vectors"),
     Need("pair_loss", _is_set, lambda a: a.ranked or a.settings.supervised or a.online,

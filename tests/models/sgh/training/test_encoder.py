@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from sghash.models.sgh.losses.terms import TermGradient, Terms, TermView
+from sghash.models.sgh.losses.terms import TermGradient, Terms, TermView, WeightDecay
 from sghash.models.sgh.paper.encoder import code_moments, divergence, sigmoid
 from sghash.models.sgh.paper.generative import GaussianDecoder
 from sghash.models.sgh.paper.gradients import ESTIMATORS
@@ -183,6 +183,21 @@ def test_terms_go_back_through_the_hidden_layer(rng: np.random.Generator, n_hidd
     )
     GaussianStep(estimator="exact", coding="signed").gradient(parameters, batch, 1.0, rng, alone)
     np.testing.assert_allclose(beside.flat, out.flat + alone.flat, rtol=1e-3, atol=2e-3)
+
+
+def test_weight_decay_reaches_the_hidden_layer(rng: np.random.Generator) -> None:
+    parameters, batch = some_parameters(rng), some_batch(rng)
+
+    def loss(p: Arrays) -> float:
+        weights = [value for name, value in p.items() if name.endswith(("weights", "output"))]
+        return 0.05 * sum(float(np.square(value).sum()) for value in weights)
+
+    out = parameters.zeros()
+    terms = Terms([WeightDecay(0.1)])
+    step = GaussianStep(estimator="exact", coding="signed", terms=terms, describes=False)
+    step.gradient(parameters, batch, 1.0, rng, out)
+    for name, slopes in slopes_of(loss, parameters).items():
+        np.testing.assert_allclose(out[name], slopes, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 def test_principal_coordinates_are_left_with_the_same_logits(rng: np.random.Generator) -> None:

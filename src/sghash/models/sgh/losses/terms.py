@@ -22,6 +22,7 @@ from sghash.models.sgh.training.encoder import (
     backward,
     forward,
     gradient_buffers,
+    has_hidden,
     n_hidden_of,
 )
 from sghash.models.sgh.training.optimizer import Parameters
@@ -173,13 +174,15 @@ class Confidence(_PlainTerm):
 
 
 class WeightDecay(_PlainTerm):
-    """weight / 2 * (|W|² + |U|²), in the trainer's units."""
+    """weight / 2 * (|W|² + |U|²), and |V|² + |O|² of a hidden layer, in the trainer's units."""
 
     names = ("encoder_weights", "decoder_weights")
+    hidden_names = ("hidden_weights", "hidden_output")
 
     def gradient(self, view: TermView) -> TermGradient:
-        """Loss and gradients by both matrices."""
-        chosen = {name: view.parameters[name] for name in self.names}
+        """Loss and gradients by these matrices."""
+        names = (*self.names, *(self.hidden_names if has_hidden(view.parameters) else ()))
+        chosen = {name: view.parameters[name] for name in names}
         loss = 0.5 * self.weight * sum(float(np.square(v).sum()) for v in chosen.values())
         return TermGradient(
             loss, parameters={name: self.weight * value for name, value in chosen.items()}
