@@ -19,19 +19,30 @@ QUICK: dict[str, dict[str, Any]] = {
     "KMeansHashing": {"n_iterations": 6},
     "ProductQuantizer": {"n_iterations": 4},
     "SGH": {"n_steps": 300},
+    "SGH with a hidden layer": {"n_steps": 150, "hidden": 7},
     "ScaleInvariantSGH": {"n_steps": 150},
     "SphericalHashing": {"n_iterations": 20},
 }
 WIDTH = 6
-ALL = [name for name in sorted(MODELS) if model_class(name)().capabilities.extra is None]
-#: Models whose codes are compared by Hamming distance.
-NAMES = [name for name in ALL if model_class(name)().capabilities.codes == "bits"]
+#: Models with options that change what is learned -> their class.
+VARIANTS = {"SGH with a hidden layer": "SGH"}
 #: Bits of the codes that are made here, by what the codes are.
 LENGTHS = {"bits": 13, "bytes": 16, "numbers": 96}
 
 
+def class_of(name: str) -> type[VectorModel]:
+    """The class of a model, or of a variant of one."""
+    return model_class(VARIANTS.get(name, name))
+
+
+ALL = [name for name in sorted(MODELS) if class_of(name)().capabilities.extra is None]
+ALL += VARIANTS
+#: Models whose codes are compared by Hamming distance.
+NAMES = [name for name in ALL if class_of(name)().capabilities.codes == "bits"]
+
+
 def make(name: str, **options: Any) -> VectorModel:
-    model = model_class(name)
+    model = class_of(name)
     known = model._get_param_names()
     wanted = {"random_state": 7, **QUICK.get(name, {}), **options}
     return model(**{key: value for key, value in wanted.items() if key in known})
@@ -39,7 +50,7 @@ def make(name: str, **options: Any) -> VectorModel:
 
 def make_short(name: str, **options: Any) -> VectorModel:
     """A model of a few bits, however its option is called."""
-    can = model_class(name)().capabilities
+    can = class_of(name)().capabilities
     return make(name, **{**can.length.options(LENGTHS[can.codes], model=name), **options})
 
 

@@ -169,6 +169,19 @@ def adam(rng: Rng) -> Arguments:
     return (*floats(rng, 3, 50), np.square(floats(rng, 50)), 0.01, 0.9, 0.999), {}
 
 
+def units(rng: Rng) -> Arguments:
+    n, n_units, beyond = (int(rng.integers(low, 30)) for low in (1, 1, 0))
+    values = whole(rng, n, n_units + beyond)
+    values[rng.random(values.shape) < 0.1] = np.nan
+    return (values, whole(rng, n_units)), {}
+
+
+def unit_slopes(rng: Rng) -> Arguments:
+    n, n_units = (int(rng.integers(1, 30)) for _ in range(2))
+    held = np.maximum(whole(rng, n, n_units), 0)
+    return (whole(rng, n, n_units), held, whole(rng, n_units)), {}
+
+
 def gathered(rng: Rng) -> Arguments:
     vectors = whole(rng, 30, 6, kind=rng.choice([np.float32, np.float64, np.uint8]))
     rows = rng.integers(0, 30, 12)
@@ -235,6 +248,8 @@ INPUTS: dict[str, Callable[[Rng], Arguments]] = {
     "logit_gradient": slopes,
     "adam_update": adam,
     "gather_rows": gathered,
+    "hidden_units": units,
+    "hidden_gradient": unit_slopes,
     "softmax_gradient": ranked,
     "add_to_clusters": clusters,
     "move": moves,

@@ -23,6 +23,7 @@ from tests.contracts.small_models import (
     ALL,
     LENGTHS,
     WIDTH,
+    class_of,
     fitted,
     make,
     make_short,
@@ -173,7 +174,7 @@ def test_wrong_options_are_refused_in_a_sentence(name):
     vectors = np.random.default_rng(0).random((20, WIDTH)).astype("f4")
     wrong = ("text", -1, 2.5, float("nan"), float("inf"), (1, 2, 3), (1.0, float("nan")))
     untyped = {"callback", "random_state"}
-    for option in set(model_class(name)._get_param_names()) - untyped:
+    for option in set(class_of(name)._get_param_names()) - untyped:
         for value in wrong:
             few = {"n_bits": 4, "n_steps": 2, "n_iterations": 1, "n_rotations": 1}
             model = make_short(name, **{**few, option: value})
@@ -185,7 +186,7 @@ def test_wrong_options_are_refused_in_a_sentence(name):
             if told is not None:
                 assert option in told and "\n" not in told
                 continue
-            for learned in model.learned_names:
+            for learned in model.stored_names:
                 assert np.isfinite(getattr(model, learned)).all(), (option, value)
 
 

@@ -25,7 +25,8 @@ def folder(tmp_path, rng):
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_every_learned_attribute_is_described(name):
-    assert set(CONTENTS[name]) == set(model_class(name).learned_names)
+    model = model_class(name)
+    assert set(CONTENTS[name]) == {*model.learned_names, *model.optional_names}
 
 
 CONSTANT = np.full((30, 6), 2.5, dtype=np.float32)
@@ -43,6 +44,8 @@ PLAIN = sghash.Recipe(noise=1, init="random", refit=False, standardize=False)
     [
         sghash.SGH(n_bits=9, n_steps=3, metric="cosine", coding="binary"),
         sghash.SGH(9, n_steps=3, goal="reconstruction", learning_rate=1e-4, recipe=PLAIN),
+        sghash.SGH(9, n_steps=3, hidden=5),
+        sghash.SGH(9, n_steps=3, hidden=5, neighbors=3, metric="cosine", coding="binary"),
         sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="bernoulli"),
         sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="gaussian"),
         sghash.models.GeneralSGH(n_bits=9, n_steps=2, decoder="multinomial"),

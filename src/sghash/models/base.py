@@ -72,6 +72,10 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     random_state: Any = None
     #: Learned attributes that `save` writes; arrays and plain numbers, in the order of the class.
     learned_names: ClassVar[tuple[str, ...]] = ()
+    #: Further ones, which only some options ask for.
+    optional_names: ClassVar[tuple[str, ...]] = ()
+    #: Options beside the length of a code that fix their shapes: another value asks for a fit.
+    shape_options: ClassVar[tuple[str, ...]] = ()
     #: Attributes that `save` writes for information: no part of the fingerprint.
     recorded_names: ClassVar[tuple[str, ...]] = ()
 
@@ -163,6 +167,11 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
             )
         return model
 
+    @property
+    def stored_names(self) -> tuple[str, ...]:
+        """Learned attributes of a model with these options: what `save` writes."""
+        return self.learned_names
+
     def options_to_save(self) -> dict[str, Any]:
         """Options by name, as `save` writes those that JSON can hold."""
         options: dict[str, Any] = self.get_params(deep=False)
@@ -189,15 +198,15 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        option, length = getattr(self, "_length_at_fit", (None, None))
-        if option is not None and getattr(self, option) != length:
-            return False  # the arrays and the option would contradict each other
-        return hasattr(self, "n_features_in_") and all(hasattr(self, a) for a in self.learned_names)
+        fixed: dict[str, Any] = getattr(self, "_options_at_fit", {})
+        if any(getattr(self, option) != value for option, value in fixed.items()):
+            return False  # the arrays and the options would contradict each other
+        return hasattr(self, "n_features_in_") and all(hasattr(self, a) for a in self.stored_names)
 
-    def remember_length(self) -> None:
-        """Keep the length that was learned: a model that is given another one is not fitted."""
-        option = self.capabilities.length.option
-        self._length_at_fit = option, getattr(self, option)
+    def remember_shapes(self) -> None:
+        """Keep the options that fix shapes: a model that is given others of them is not fitted."""
+        options = (self.capabilities.length.option, *self.shape_options)
+        self._options_at_fit = {option: getattr(self, option) for option in options}
 
     @contextmanager
     def _unchanged_on_failure(self) -> Iterator[None]:
@@ -205,7 +214,7 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         before = dict(vars(self))
         try:
             yield
-            self.remember_length()
+            self.remember_shapes()
         except BaseException:
             self.__dict__ = before
             raise

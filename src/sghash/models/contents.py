@@ -52,7 +52,8 @@ CONTENTS: dict[str, dict[str, str]] = {
     },
     "SGH": {
         **_ENCODER, "decoder_weights_": "f4 b d", "decoder_bias_": "f4 d",
-        "noise_variance_": "number",
+        "noise_variance_": "number", "hidden_weights_": "f4 d hidden",
+        "hidden_bias_": "f4 hidden", "hidden_output_": "f4 hidden b",
     },
     "GeneralSGH": {
         **_ENCODER, "hidden_weights_": "f4 b h", "hidden_bias_": "f4 h",
@@ -87,9 +88,10 @@ _COUNTS = {"n_components", "n_parts", "n_bytes", "n_sweeps"}
 def check_contents(model: VectorModel) -> None:
     """Refuse learned attributes that are not of the type and shape that the class needs."""
     sizes = _sizes(model)
-    for name, wanted in CONTENTS[type(model).__name__].items():
+    contents = CONTENTS[type(model).__name__]
+    for name in model.stored_names:
         value = getattr(model, name)
-        kind, *axes = wanted.split()
+        kind, *axes = contents[name].split()
         if not axes:
             _check_scalar(name, value, kind)
         else:
@@ -112,6 +114,9 @@ def _sizes(model: VectorModel) -> dict[str, int]:
         sizes[name] = int(options[name])
     for name in sorted(options.keys() & _CHOICES.keys()):
         check_choice(options[name], _CHOICES[name], name=name)
+    for name in model.shape_options:
+        check_count(options[name], name=name, least=0)
+        sizes[name] = int(options[name])
     if "n_bytes" in sizes:
         # One byte holds the length of the vector, except for inner products.
         sizes["coded_bytes"] = sizes["n_bytes"] - (options["metric"] != "ip")

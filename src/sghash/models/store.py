@@ -42,7 +42,7 @@ def learned_state(model: VectorModel) -> tuple[dict[str, NDArray[Any]], dict[str
     """What the model learned: arrays by name, and plain numbers by name."""
     tensors: dict[str, NDArray[Any]] = {}
     scalars: dict[str, Any] = {"n_features_in_": int(model.n_features_in_)}
-    for name in model.learned_names:
+    for name in model.stored_names:
         value = getattr(model, name)
         if isinstance(value, np.ndarray):
             tensors[name] = np.ascontiguousarray(value)
@@ -155,7 +155,7 @@ def restore(model: VectorModel, folder: Path, config: dict[str, Any]) -> None:
             "save it again"
         )
     state = {**tensors, **config["scalars"]}
-    for name in ("n_features_in_", *model.learned_names):
+    for name in ("n_features_in_", *model.stored_names):
         if name not in state:
             raise BadFile(f"{folder} lacks {name}: save the model again")
         setattr(model, name, state[name])
@@ -168,7 +168,7 @@ def restore(model: VectorModel, folder: Path, config: dict[str, Any]) -> None:
     with _usable(folder):
         model.try_out()
         _restore_records(model, config)
-    model.remember_length()
+    model.remember_shapes()
 
 
 def _read_tensors(path: Path) -> dict[str, NDArray[Any]]:

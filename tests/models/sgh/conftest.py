@@ -16,8 +16,8 @@ MakeModel = Callable[..., SGH]
 def make_model(rng: np.random.Generator) -> MakeModel:
     """Models with random double-precision parameters, away from any optimum."""
 
-    def make(coding: str, *, width: int = 5, n_bits: int = 4) -> SGH:
-        model = SGH(n_bits=n_bits, coding=coding)
+    def make(coding: str, *, width: int = 5, n_bits: int = 4, hidden: int = 0) -> SGH:
+        model = SGH(n_bits=n_bits, coding=coding, hidden=hidden)
         model.n_features_in_ = width
         model.encoder_weights_ = rng.standard_normal((width, n_bits))
         model.encoder_bias_ = rng.standard_normal(n_bits)
@@ -25,6 +25,10 @@ def make_model(rng: np.random.Generator) -> MakeModel:
         model.decoder_bias_ = rng.standard_normal(width)
         model.noise_variance_ = 0.7
         model.prior_logits_ = rng.standard_normal(n_bits)
+        if hidden:
+            model.hidden_weights_ = rng.standard_normal((width, hidden))
+            model.hidden_bias_ = rng.standard_normal(hidden)
+            model.hidden_output_ = rng.standard_normal((hidden, n_bits))
         return model
 
     return make

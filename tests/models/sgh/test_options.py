@@ -61,6 +61,8 @@ def test_options_that_cannot_be_used(
 CONFLICTS: list[tuple[dict[str, Any], str]] = [
     ({"goal": "hamming", "neighbors": 5}, "goal"),
     ({"goal": "reconstruction", "neighbors": 5}, "goal"),
+    ({"kl_weight": 0.5, "hidden": 4, "neighbors": 5}, "kl_weight"),
+    ({"gradient": "exact", "hidden": 4, "neighbors": 5}, "gradient"),
     ({"max_rows": 1000, "goal": "reconstruction"}, "max_rows"),
     ({"recipe__pair_loss": "softmax", "goal": "reconstruction"}, "pair_loss"),
     ({"recipe__pair_weight": 3.0, "goal": "reconstruction"}, "pair_weight"),
@@ -123,6 +125,8 @@ def test_every_way_to_overrule_an_option_is_listed() -> None:
         {"recipe__standardize": False, "goal": "reconstruction"},
         {"recipe__decoder_scale": "variance", "goal": "reconstruction"},
         {"max_rows": 600},
+        {"hidden": 3},
+        {"hidden": 3, "kl_weight": 0.5, "neighbors": 5, "recipe__refit": False},
     ],
 )
 def test_an_option_that_is_taken_has_an_effect(
@@ -156,7 +160,7 @@ def test_the_length_may_come_first() -> None:
     assert (SGH(48).n_bits, SGH.paper(24).n_bits, SGH.authors_script(24).n_bits) == (48, 24, 24)
     with pytest.raises(TypeError, match="positional"):
         SGH(48, "ip")  # type: ignore[misc]
-    assert len(SGH._get_param_names()) == 15
+    assert len(SGH._get_param_names()) == 16
 
 
 @pytest.mark.parametrize("seed", [-1, "seed", 1.5])

@@ -189,3 +189,28 @@ def gather_rows(vectors: Any, rows: Any, shift: Any, factor: float, out: Any) ->
         row = rows[i]
         for j in range(out.shape[1]):
             out[i, j] = (np.float32(vectors[row, j]) - shift[j]) * by
+
+
+@_fused
+def hidden_units(values: Any, bias: Any) -> None:
+    """Turn x V into relu(x V + `bias`) in place; what is no number stays none.
+
+    `bias` (h,) may be shorter than the rows of `values`: the columns beyond stay as they are.
+    """
+    n_rows, n_units = len(values), len(bias)
+    for i in range(n_rows):
+        for j in range(n_units):
+            value = values[i, j] + bias[j]
+            values[i, j] = np.float32(0.0) if value < np.float32(0.0) else value
+
+
+@_fused
+def hidden_gradient(slopes: Any, units: Any, bias_gradient: Any) -> None:
+    """Set `slopes` (m, h) to zero in place where `units` are zero; sum the others by column."""
+    n_rows, n_units = slopes.shape
+    bias_gradient[:] = 0
+    for i in range(n_rows):
+        for j in range(n_units):
+            slope = slopes[i, j] if units[i, j] > np.float32(0.0) else np.float32(0.0)
+            slopes[i, j] = slope
+            bias_gradient[j] += slope

@@ -33,6 +33,8 @@ TWINS: dict[tuple[str, str], Callable[..., Any]] = {
     ("learning.training", "logit_gradient"): learning.logit_gradient,
     ("learning.training", "adam_update"): learning.adam_update,
     ("learning.training", "gather_rows"): learning.gather_rows,
+    ("learning.training", "hidden_units"): learning.hidden_units,
+    ("learning.training", "hidden_gradient"): learning.hidden_gradient,
     ("learning.ranking", "softmax_gradient"): learning.softmax_gradient,
     ("learning.clusters", "add_to_clusters"): learning.add_to_clusters,
     ("learning.clusters", "move"): learning.move,

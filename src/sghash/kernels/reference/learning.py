@@ -110,6 +110,18 @@ def gather_rows(vectors: Array, rows: Array, shift: Array, factor: float, out: A
     out[:] = (vectors[rows].astype(np.float32) - shift) * np.float32(factor)
 
 
+def hidden_units(values: Array, bias: Array) -> None:
+    """Turn x V into relu(x V + `bias`)."""
+    total = values[:, : len(bias)] + bias
+    values[:, : len(bias)] = np.where(total < 0, 0, total)
+
+
+def hidden_gradient(slopes: Array, units: Array, bias_gradient: Array) -> None:
+    """Set `slopes` to zero where `units` are zero; sum the others by column."""
+    slopes *= units > 0
+    bias_gradient[:] = slopes.sum(axis=0, dtype=np.float64)
+
+
 def softmax_gradient(
     products: Array, anchors: Array, positives: Array, scale: float, n_bits: int, weight: float
 ) -> tuple[float, float]:

@@ -6,11 +6,11 @@
 | `options`    | which options are legal, and which have no effect beside others             |
 | `recipe`     | `Recipe`: how it is trained, beyond the options; presets and saved options  |
 | `inference`  | what a fitted model can do                                                  |
+| `scores`     | logits of many rows, for the kernel that packs their signs                  |
 | `paper/`     | the model, its encoder, objective and gradients, equation by equation       |
 | `training/`  | Algorithm 1: from settings and vectors to what is learned                   |
 | `losses/`    | losses beside the description length: neighbours, labels, known pairs       |
-| `variants/`  | other decoders, scales, integer programs                                    |
-| `deep/`      | the same idea with layers, for PyTorch                                      |
+| `variants/`  | other decoders, scales, integer programs; layers on both sides, for PyTorch |
 """
 
 from __future__ import annotations

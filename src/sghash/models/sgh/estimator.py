@@ -18,7 +18,8 @@ from sghash.models.base import Callback, is_source, translate_sklearn_errors
 from sghash.models.capabilities import Capabilities
 from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.losses.supervision import supervision_terms
-from sghash.models.sgh.options import MAX_ROWS, settings_of
+from sghash.models.sgh.options import KL_WEIGHT, MAX_ROWS, settings_of
+from sghash.models.sgh.paper.gradients import fitted_encoder
 from sghash.models.sgh.recipe import (
     FIELDS,
     PREFIX,
@@ -30,6 +31,7 @@ from sghash.models.sgh.recipe import (
     recipe_of,
     to_save,
 )
+from sghash.models.sgh.training.encoder import HIDDEN
 from sghash.models.sgh.training.fitting import Past, Session, fit, fit_piece
 from sghash.models.sgh.training.learned import Learned
 from sghash.models.sgh.training.scaling import STORED
@@ -56,6 +58,10 @@ class SGH(GenerativeHasher):
         Find so many neighbours of each vector within a sample before training, and let pairs of
         them have near codes: the best recall by Hamming distance, for a longer training. 0 is off.
         Neighbours decide what is trained, so there is no `goal` beside them.
+    hidden : int
+        Units of a hidden layer beside the linear encoder: codes of short length rank much better
+        for a longer training and a slower `encode`, above all with `neighbors`. 0 (the paper's
+        model) has none; at most 65,536.
     supervised : bool
         Whether `fit` learns from `y`: labels, -1 for unlabelled rows. Off, `y` is ignored, so that
         the model can stand before a classifier in a pipeline.
@@ -91,7 +97,10 @@ class SGH(GenerativeHasher):
     Attributes
     ----------
     encoder_weights_, encoder_bias_ : (d, n_bits), (n_bits,)
-        A bit is set where x @ weights + bias > 0.
+        A bit is set where x @ weights + bias > 0; beside a hidden layer where
+        x @ weights + max(x @ hidden_weights + hidden_bias, 0) @ hidden_output + bias > 0.
+    hidden_weights_, hidden_bias_, hidden_output_ : (d, hidden), (hidden,), (hidden, n_bits)
+        The hidden layer, if `hidden` is not 0.
     decoder_weights_, decoder_bias_ : (n_bits, d), (d,)
         A code h stands for the vector h @ weights + bias.
     noise_variance_ : float
@@ -117,6 +126,8 @@ class SGH(GenerativeHasher):
         "noise_variance_",
         "prior_logits_",
     )
+    optional_names: ClassVar[tuple[str, ...]] = tuple(f"{name}_" for name in HIDDEN)
+    shape_options: ClassVar[tuple[str, ...]] = ("hidden",)
     recorded_names: ClassVar[tuple[str, ...]] = ("history_", "steps_done_")
 
     def __init__(
@@ -126,10 +137,11 @@ class SGH(GenerativeHasher):
         metric: str = "l2",
         goal: str | None = None,
         neighbors: int = 0,
+        hidden: int = 0,
         supervised: bool = False,
         coding: str = "signed",
         gradient: str | None = None,
-        kl_weight: float | tuple[float, float] = (1.0, 0.0),
+        kl_weight: float | tuple[float, float] = KL_WEIGHT,
         n_steps: int | None = None,
         batch_size: int = 500,
         learning_rate: float = 0.01,
@@ -138,7 +150,8 @@ class SGH(GenerativeHasher):
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
         callback: Callback | None = None,
     ) -> None:
-        self.n_bits, self.metric, self.goal, self.neighbors = n_bits, metric, goal, neighbors
+        self.n_bits, self.metric, self.goal = n_bits, metric, goal
+        self.neighbors, self.hidden = neighbors, hidden
         self.supervised, self.coding, self.gradient = supervised, coding, gradient
         self.kl_weight, self.n_steps, self.batch_size = kl_weight, n_steps, batch_size
         self.learning_rate, self.max_rows, self.recipe = learning_rate, max_rows, recipe
@@ -189,6 +202,11 @@ class SGH(GenerativeHasher):
             params["recipe"] = recipe
         super().set_params(**params)
         return self
+
+    @property
+    def stored_names(self) -> tuple[str, ...]:
+        """Learned attributes of a model with these options."""
+        return (*self.learned_names, *(self.optional_names if self.hidden else ()))
 
     def options_to_save(self) -> dict[str, Any]:
         """Options as a file holds them, those of the recipe by names of their own."""
@@ -244,16 +262,19 @@ class SGH(GenerativeHasher):
     def _past(self) -> Past | None:
         if not self.__sklearn_is_fitted__():
             return None
-        names = (f"{name}_" for name in Learned._fields)
-        learned = Learned(*(getattr(self, name) for name in names))
+        own = {name.removesuffix("_"): getattr(self, name) for name in self.learned_names}
+        learned = Learned(**own, hidden=fitted_encoder(self, np.float32).hidden)
         return Past(getattr(self, "_session", None), learned, getattr(self, "steps_done_", 0))
 
     def _publish(self, session: Session) -> None:
         """Set the learned attributes, and keep the session for pieces to come."""
         self._session, learned = session, session.learned
-        self.encoder_weights_, self.encoder_bias_ = learned.encoder_weights, learned.encoder_bias
-        self.decoder_weights_, self.decoder_bias_ = learned.decoder_weights, learned.decoder_bias
-        self.noise_variance_, self.prior_logits_ = learned.noise_variance, learned.prior_logits
+        for name in self.learned_names:
+            setattr(self, name, getattr(learned, name.removesuffix("_")))
+        for name in self.optional_names:
+            self.__dict__.pop(name, None)  # an earlier fit may have had a hidden layer
+        if learned.hidden is not None:
+            self.hidden_weights_, self.hidden_bias_, self.hidden_output_ = learned.hidden
         self.history_, self.steps_done_ = session.trainer.history, session.trainer.n_done
 
     def _listen(self, step: int, total: int, values: dict[str, float]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,17 +18,15 @@ from sghash.errors import InvalidInput
 from sghash.models.base import BinaryHasher, translate_sklearn_errors
 from sghash.models.sgh.paper.encoder import draw_bits, sigmoid
 from sghash.models.sgh.paper.generative import Floats, code_values
-from sghash.models.sgh.paper.gradients import encoder_logits, gaussian_decoder
+from sghash.models.sgh.paper.gradients import encoder_logits, fitted_encoder, gaussian_decoder
 from sghash.models.sgh.paper.objective import DescriptionLength, description_length
 from sghash.models.sgh.paper.posterior import sharpen
+from sghash.models.sgh.scores import Arranged, Scores, arranged
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.shared.blockwise import single_threaded_blas
 from sghash.models.shared.scorers import LinearScorer
 from sghash.models.shared.seeds import generator_of
 from sghash.validation import Codes, Vectors, available_cores, n_bytes_of
-
-if TYPE_CHECKING:
-    from sghash.kernels.learning.projection import Projection
 
 MEASURE_ROWS = 4096
 # Fewer rows than this are not worth a second thread.
@@ -40,9 +38,13 @@ READ_ROWS = 16384
 
 
 class GenerativeHasher(BinaryHasher):
-    """Abstract: a linear encoder q(h | x) and a Gaussian decoder p(x | h), however learned."""
+    """Abstract: an encoder q(h | x) and a Gaussian decoder p(x | h), however learned.
+
+    The encoder is linear, or has a hidden layer beside its linear part.
+    """
 
     coding: str
+    hidden: int
     metric: str
     encoder_weights_: Vectors
     encoder_bias_: Vectors
@@ -50,6 +52,9 @@ class GenerativeHasher(BinaryHasher):
     decoder_bias_: Vectors
     noise_variance_: float
     prior_logits_: Vectors
+    hidden_weights_: Vectors
+    hidden_bias_: Vectors
+    hidden_output_: Vectors
 
     def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> Codes:
         """Hash each row of `X` (n, d) to a packed code (n, ceil(n_bits / 8)) uint8.
@@ -64,10 +69,8 @@ class GenerativeHasher(BinaryHasher):
             return self._over_rows(source, partial(self._sharpen, n_sweeps=int(sweeps)))
         if source.shape[0] <= FEW_ROWS:
             return self._encode_few(read_rows(source, 0, source.shape[0]))
-        from sghash.kernels.learning.projection import arrange
-
-        projection = arrange(self.encoder_weights_, self.encoder_bias_)
-        return self._over_rows(source, partial(self._pack, projection=projection))
+        encoder = arranged(fitted_encoder(self, np.float32))
+        return self._over_rows(source, partial(self._pack, encoder=encoder))
 
     def _over_rows(
         self, source: VectorSource | NDArray[Any], work: Callable[[NDArray[Any], Codes], None]
@@ -110,34 +113,33 @@ class GenerativeHasher(BinaryHasher):
         """Codes of a few unchecked vectors (n, d)."""
         with np.errstate(over="ignore", invalid="ignore"):
             rows = self._ready(np.ascontiguousarray(vectors, dtype=np.float32))
-            scores = rows @ self.encoder_weights_ + self.encoder_bias_
+            scores = fitted_encoder(self, np.float32).logits(rows)
         if not np.isfinite(scores).all():
             self._refuse(vectors)
         return np.packbits(scores > 0, axis=1)
 
     def _refuse(self, vectors: NDArray[Any]) -> NoReturn:
-        """Say what is wrong with vectors whose projections are not finite."""
+        """Say what is wrong with vectors whose logits are not finite."""
         self._checked(vectors)
         raise InvalidInput(
             "X holds values so large that their projection is infinite in float32: "
             "rescale them as for fit"
         )
 
-    def _pack(self, vectors: NDArray[Any], codes: Codes, *, projection: Projection) -> None:
-        """Fill `codes` (n, n_bytes) by the signs of projections of unchecked vectors (n, d)."""
-        from sghash.kernels.learning.projection import BLOCK_ROWS, pack_signs
+    def _pack(self, vectors: NDArray[Any], codes: Codes, *, encoder: Arranged) -> None:
+        """Fill `codes` (n, n_bytes) by the signs of the logits of unchecked vectors (n, d)."""
+        from sghash.kernels.learning.projection import pack_signs
 
-        scores = np.empty((BLOCK_ROWS, projection.bias.size), dtype=np.float32)
-        for first, block in blocks_of(vectors, BLOCK_ROWS):
+        scores = Scores(encoder)
+        for first, block in blocks_of(vectors, scores.block_rows):
             with np.errstate(over="ignore", invalid="ignore"):
                 rows = self._ready(np.ascontiguousarray(block, dtype=np.float32))
-                product = scores[: len(block)]
-                np.matmul(rows, projection.weights, out=product)
-            if not pack_signs(product, projection.bias, codes[first : first + len(block)]):
+                logits = scores.of(rows)
+            if not pack_signs(logits, encoder.bias, codes[first : first + len(block)]):
                 self._refuse(block)
 
     def _bits(self, vectors: Vectors) -> NDArray[np.bool_]:
-        return vectors @ self.encoder_weights_ + self.encoder_bias_ > 0
+        return fitted_encoder(self, np.float32).logits(vectors) > 0
 
     def _decode(self, bits: NDArray[np.bool_]) -> Vectors:
         return code_values(bits, self.coding) @ self.decoder_weights_ + self.decoder_bias_

@@ -23,9 +23,13 @@ from sghash.validation import (
     check_number,
 )
 
+#: Most hidden units: with more, what one step holds of them would take gigabytes.
+MAX_HIDDEN = 65_536
 GOALS = tuple(BATCH_WEIGHT_BITS)
 #: The goal that None stands for, and the rows that are looked at by default.
 GOAL, MAX_ROWS = "balanced", 100_000
+#: Weight of the divergence by default, from the first step to the last.
+KL_WEIGHT = (1.0, 0.0)
 
 
 def kl_weights(option: Any) -> float | tuple[float, float]:
@@ -47,6 +51,14 @@ def kl_line(option: Any) -> tuple[float, float]:
     return float(option[0]), float(option[1])
 
 
+def check_hidden(option: Any) -> int:
+    """Return the option `hidden`, a number of units."""
+    check_count(option, name="hidden", least=0)
+    if option > MAX_HIDDEN:
+        raise InvalidInput(f"hidden must be at most {MAX_HIDDEN} units, got {option}: use fewer")
+    return int(option)
+
+
 def settings_of(model: Any, *, online: bool = False, pairs: bool = False) -> Settings:
     """Check the options of `model` and return what they ask of a training.
 
@@ -61,6 +73,7 @@ def settings_of(model: Any, *, online: bool = False, pairs: bool = False) -> Set
         metric=model.metric,
         goal=model.goal or GOAL,
         neighbors=int(model.neighbors),
+        hidden=int(model.hidden),
         supervised=bool(model.supervised),
         coding=model.coding,
         gradient=model.gradient,
@@ -88,6 +101,7 @@ def _check_own(model: Any) -> None:
     check_count(model.n_steps, name="n_steps", or_none=True)
     check_count(model.max_rows, name="max_rows", or_none=True)
     check_count(model.neighbors, name="neighbors", least=0)
+    check_hidden(model.hidden)
     check_number(model.learning_rate, name="learning_rate", above=0)
     check_flag(model.supervised, name="supervised")
     check_callback(model.callback)
@@ -119,12 +133,21 @@ def _is_set(value: Any) -> bool:
 _ALONE = "goal='reconstruction' without neighbors"
 _STEP = "only schedule='step' decays so: use it, or leave {0} out"
 _STOPS = "it belongs to early stopping: give a patience, or leave {0} out"
+_NEIGHBORS_ALONE = (
+    "hidden beside neighbors trains without the description length: leave {0} out, or use "
+    "refit=False"
+)
 _OWN_UNITS = f"a ranking loss is trained in units of its own: use {_ALONE}, or leave {{0}} out"
 
 #: Every option that another one can overrule.
 NEEDS: tuple[Need, ...] = (
     Need("goal", _is_set, lambda a: not a.settings.neighbors,
          "neighbors decide what is trained: leave goal out, or use neighbors=0"),
+    Need("kl_weight", lambda v: kl_weights(v) != KL_WEIGHT,
+         lambda a: a.settings.describes or a.online, _NEIGHBORS_ALONE.format("kl_weight")),
+    Need("gradient", _is_set,
+         lambda a: a.settings.describes or a.settings.supervised or a.pairs or a.online,
+         _NEIGHBORS_ALONE.format("gradient")),
     Need("max_rows", lambda v: v not in (None, MAX_ROWS), lambda a: a.ranked or a.online,
          f"{_ALONE} reads all vectors batch by batch: leave max_rows out, or give fewer vectors"),
     Need("pair_loss", _is_set, lambda a: a.ranked or a.settings.supervised or a.online,

@@ -264,6 +264,8 @@ _OPENED = {
 def to_save(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options as files hold them: the fields of the recipe beside them, by `PREFIX`."""
     recipe = options["recipe"]
+    # Earlier versions, which know no hidden layer, read files without one.
+    options = {k: v for k, v in options.items() if k != "hidden" or v != 0}
     if not isinstance(recipe, Recipe):
         return dict(options)
     fields = {f"{PREFIX}{name}": value for name, value in recipe.get_params().items()}

@@ -190,7 +190,8 @@ def test_terms_that_share_a_parameter_add_up():
         out, nothing = parameters.zeros(), np.zeros((1, N_BITS), dtype="f4")
         out.flat[:] = 7  # the last step's
         batch = Batch(X[:1], np.arange(1))
-        terms.add(parameters, batch, nothing, nothing, np.random.default_rng(0), out)
+        slopes = nothing.copy()
+        terms.add(parameters, batch, nothing, nothing, slopes, np.random.default_rng(0), out)
         return np.array([out["known_pair_scale"], out["known_pair_offset"]])
 
     assert np.allclose(gradient(True, False), gradient(True) + gradient(False))

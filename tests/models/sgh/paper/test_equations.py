@@ -77,9 +77,12 @@ def test_equation_5() -> None:
     assert not stochastic_neuron(np.array(0.0), np.array(0.0))
 
 
+@pytest.mark.parametrize("hidden", [0, 3])
 @CODINGS
-def test_equations_4_and_6(coding: str, make_model: Any, rng: np.random.Generator) -> None:
-    model = make_model(coding)
+def test_equations_4_and_6(
+    coding: str, hidden: int, make_model: Any, rng: np.random.Generator
+) -> None:
+    model = make_model(coding, hidden=hidden)
     X = rng.standard_normal((3, 5)).astype(np.float32)
     expected = objective(model, X)
     assert expected == pytest.approx(model.description_length(X).total.mean() * np.log(2), rel=1e-9)
@@ -95,6 +98,7 @@ NAMES = {
     "decoder_bias": "decoder_bias_",
     "prior_logits": "prior_logits_",
 }
+HIDDEN = {f"hidden_{name}": f"hidden_{name}_" for name in ("weights", "bias", "output")}
 
 
 def slope(model: SGH, X: np.ndarray, attribute: str, place: tuple[int, ...]) -> float:
@@ -110,14 +114,19 @@ def slope(model: SGH, X: np.ndarray, attribute: str, place: tuple[int, ...]) -> 
     return (found[0] - found[1]) / (2 * step)
 
 
+@pytest.mark.parametrize("hidden", [0, 3])
 @CODINGS
-def test_equations_7_to_10(coding: str, make_model: Any, rng: np.random.Generator) -> None:
-    model = make_model(coding)
+def test_equations_7_to_10(
+    coding: str, hidden: int, make_model: Any, rng: np.random.Generator
+) -> None:
+    model = make_model(coding, hidden=hidden)
     X = rng.standard_normal((2, 5)).astype(np.float32)
     many = np.tile(X, (50_000, 1))
     unbiased = unbiased_gradient(model, many, random_state=0)
     biased = approximate_gradient(model, many, random_state=0)
-    for name, attribute in NAMES.items():
+    names = NAMES | (HIDDEN if hidden else {})
+    assert set(unbiased) == {*names, "log_noise"}
+    for name, attribute in names.items():
         place = (1,) * unbiased[name].ndim
         assert unbiased[name][place] == pytest.approx(
             slope(model, X, attribute, place), rel=0.05, abs=0.05

@@ -17,6 +17,14 @@ from sghash.errors import InvalidInput
 from sghash.models.sgh.paper.encoder import sigmoid, softplus
 from sghash.models.sgh.paper.generative import Floats
 from sghash.models.sgh.training.batches import Batch
+from sghash.models.sgh.training.encoder import (
+    Space,
+    backward,
+    forward,
+    gradient_buffers,
+    has_hidden,
+    n_hidden_of,
+)
 from sghash.models.sgh.training.optimizer import Parameters
 from sghash.models.sgh.training.scaling import Units
 from sghash.validation import Ids, Vectors, check_choice, check_number
@@ -65,6 +73,9 @@ class Terms:
 
     def __init__(self, terms: Sequence[Term] = (), scaling: Units | None = None) -> None:
         self.terms, self.scaling = tuple(terms), scaling
+        # Memory for the extra vectors of each term, and for gradients by them.
+        self._spaces: dict[int, Space] = {}
+        self._buffers: dict[str, Vectors] = {}
 
     def start_parameters(self) -> dict[str, Floats]:
         """Starting values of all parameters that the terms learn."""
@@ -76,24 +87,28 @@ class Terms:
         batch: Batch,
         logits: Vectors,
         probabilities: Vectors,
+        slopes: Vectors,
         rng: np.random.Generator,
         out: Parameters,
     ) -> float:
-        """Add the gradients of all terms to `out`, which holds the objective's; return their loss.
+        """Add the gradients of all terms to `slopes` and to `out`; return their loss.
 
-        `logits` and `probabilities` (m, n_bits) are those of the batch.
+        `logits`, `probabilities` and `slopes` (m, n_bits), the gradient by the logits, are those of
+        the batch: they go back through the encoder once for all terms, which is the caller's
+        part. What extra vectors say of the encoder, the biases and named parameters is in `out`.
         """
         loss = 0.0
         # Before all terms: two of them may learn the same parameter.
         for name in self.start_parameters():
             out[name][...] = 0
-        for term in self.terms:
+        for number, term in enumerate(self.terms):
             more = term.draw(rng)
             if more is not None and self.scaling is not None:
                 more = self.scaling.apply(more)
             further = None
             if more is not None:
-                further = more @ parameters["encoder_weights"] + parameters["encoder_bias"]
+                space = self._space(number, more, parameters)
+                further = forward(parameters, more, space) + parameters["encoder_bias"]
             view = TermView(
                 batch.rows,
                 batch.vectors,
@@ -107,11 +122,24 @@ class Terms:
             loss += answer.loss
             for name, value in answer.parameters.items():
                 out[name][...] += value
-            for vectors, by_logits in ((batch.vectors, answer.logits), (more, answer.extra_logits)):
-                if vectors is not None and by_logits is not None:
-                    out["encoder_weights"][...] += vectors.T @ by_logits
-                    out["encoder_bias"][...] += by_logits.sum(axis=0)
+            if answer.logits is not None:
+                slopes += answer.logits
+                out["encoder_bias"][...] += answer.logits.sum(axis=0)
+            if more is not None and answer.extra_logits is not None:
+                backward(parameters, more, answer.extra_logits, space, self._buffers)
+                for name, value in self._buffers.items():
+                    out[name][...] += value
+                out["encoder_bias"][...] += answer.extra_logits.sum(axis=0)
         return loss
+
+    def _space(self, number: int, vectors: Vectors, parameters: Parameters) -> Space:
+        """Memory for the extra vectors of one term."""
+        space = self._spaces.get(number)
+        if space is None or len(space.logits) != len(vectors):
+            n_bits = parameters["encoder_bias"].size
+            space = Space(len(vectors), n_bits, n_hidden_of(parameters))
+            self._spaces[number], self._buffers = space, gradient_buffers(parameters)
+        return space
 
 
 class _PlainTerm:
@@ -146,13 +174,15 @@ class Confidence(_PlainTerm):
 
 
 class WeightDecay(_PlainTerm):
-    """weight / 2 * (|W|² + |U|²), in the trainer's units."""
+    """weight / 2 * (|W|² + |U|²), and |V|² + |O|² of a hidden layer, in the trainer's units."""
 
     names = ("encoder_weights", "decoder_weights")
+    hidden_names = ("hidden_weights", "hidden_output")
 
     def gradient(self, view: TermView) -> TermGradient:
-        """Loss and gradients by both matrices."""
-        chosen = {name: view.parameters[name] for name in self.names}
+        """Loss and gradients by these matrices."""
+        names = (*self.names, *(self.hidden_names if has_hidden(view.parameters) else ()))
+        chosen = {name: view.parameters[name] for name in names}
         loss = 0.5 * self.weight * sum(float(np.square(v).sum()) for v in chosen.values())
         return TermGradient(
             loss, parameters={name: self.weight * value for name, value in chosen.items()}

@@ -1,14 +1,50 @@
 """The encoder q(h | x): independent bits, P(h_k = 1 | x) = sigmoid(z_k), z_k = w_k . x + b_k.
 
-Equation 3, and equation 5 for draws from it. (The paper's encoder has no bias b.)
+Equation 3, and equation 5 for draws from it. (The paper's encoder has no bias b, and no hidden
+layer: with one, z = x W + relu(x V + c) O + b.)
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sghash.models.sgh.paper.generative import Floats, code_step, code_values
+
+#: Hidden units are computed for so many rows at a time that they are at most this many numbers.
+UNITS_AT_ONCE = 1 << 22
+
+
+class HiddenLayer(NamedTuple):
+    """V (d, n_hidden), c (n_hidden,) and O (n_hidden, n_bits) of relu(x V + c) O."""
+
+    weights: Floats
+    bias: Floats
+    output: Floats
+
+    def units(self, vectors: Floats) -> Floats:
+        """relu(x V + c) (n, n_hidden) of vectors (n, d)."""
+        return np.maximum(vectors @ self.weights + self.bias, 0)
+
+
+class Encoder(NamedTuple):
+    """W (d, n_bits), b (n_bits,), and a hidden layer beside them if there is one."""
+
+    weights: Floats
+    bias: Floats
+    hidden: HiddenLayer | None = None
+
+    def logits(self, vectors: Floats) -> Floats:
+        """Logits z (n, n_bits) of vectors (n, d)."""
+        logits: Floats = vectors @ self.weights + self.bias
+        if self.hidden is not None:
+            at_once = max(1, UNITS_AT_ONCE // self.hidden.bias.size)
+            for start in range(0, len(vectors), at_once):
+                rows = slice(start, start + at_once)
+                logits[rows] += self.hidden.units(vectors[rows]) @ self.hidden.output
+        return logits
 
 
 def sigmoid(logits: Floats) -> Floats:

@@ -19,13 +19,19 @@ passes per bit is s u_k . r / rho² + s (s - 2 (h_k - low)) |u_k|² / (2 rho²),
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import InvalidInput
-from sghash.models.sgh.paper.encoder import code_moments, draw_bits, sigmoid
+from sghash.models.sgh.paper.encoder import (
+    Encoder,
+    HiddenLayer,
+    code_moments,
+    draw_bits,
+    sigmoid,
+)
 from sghash.models.sgh.paper.generative import (
     Decoder,
     Floats,
@@ -42,15 +48,19 @@ ESTIMATORS = ("approximate", "distributional", "exact", "straight-through")
 
 
 class FittedModel(Protocol):
-    """What the public functions read from a fitted `SGH`."""
+    """What the public functions read from a fitted `SGH`; `hidden_...` if it has a hidden layer."""
 
     coding: str
+    hidden: int
     encoder_weights_: Floats
     encoder_bias_: Floats
     decoder_weights_: Floats
     decoder_bias_: Floats
     noise_variance_: float
     prior_logits_: Floats
+    hidden_weights_: Floats
+    hidden_bias_: Floats
+    hidden_output_: Floats
 
     def checked_rows(self, X: ArrayLike) -> Floats:
         """Checked vectors (n, d), of unit length if the metric is "cosine"."""
@@ -66,10 +76,21 @@ def gaussian_decoder(model: FittedModel) -> GaussianDecoder:
     )
 
 
+def fitted_encoder(model: FittedModel, dtype: type[Any] = np.float64) -> Encoder:
+    """Return the fitted encoder, in units of the input vectors."""
+    hidden = None
+    if model.hidden:
+        arrays = (model.hidden_weights_, model.hidden_bias_, model.hidden_output_)
+        hidden = HiddenLayer(*(np.asarray(array, dtype=dtype) for array in arrays))
+    weights, bias = (
+        np.asarray(array, dtype=dtype) for array in (model.encoder_weights_, model.encoder_bias_)
+    )
+    return Encoder(weights, bias, hidden)
+
+
 def encoder_logits(model: FittedModel, vectors: Floats) -> Floats:
     """Logits (n, n_bits) in double precision of checked vectors."""
-    weights = np.asarray(model.encoder_weights_, dtype=np.float64)
-    return vectors.astype(np.float64) @ weights + np.asarray(model.encoder_bias_, np.float64)
+    return fitted_encoder(model).logits(vectors.astype(np.float64))
 
 
 def encoder_gradient(
@@ -129,7 +150,8 @@ def unbiased_gradient(
     """Estimate the gradient of the objective by all parameters, without bias (equation 8).
 
     By name: `encoder_weights`, `encoder_bias`, `decoder_weights`, `decoder_bias`, `log_noise`
-    (log rho²) and `prior_logits` (beta).
+    (log rho²) and `prior_logits` (beta); of a hidden layer, `hidden_weights` (V), `hidden_bias` (c)
+    and `hidden_output` (O).
     """
     return _full_gradient(model, X, "distributional", random_state)
 
@@ -151,6 +173,7 @@ def _full_gradient(
     codes = codes_for(p, estimator, model.coding, generator_of(random_state))
     change = differences_at(codes, decoder, x, estimator=estimator, coding=model.coding)
     slopes = p * (1 - p) * (change + logits - prior) / len(x)
+    hidden = fitted_encoder(model).hidden
     residual, noise = decoder.mean(codes) - x, decoder.noise_variance
     squares = np.square(residual).sum() / len(x)
     return {
@@ -160,6 +183,20 @@ def _full_gradient(
         "decoder_bias": residual.sum(axis=0) / (len(x) * noise),
         "log_noise": np.asarray(0.5 * (x.shape[1] - squares / noise)),
         "prior_logits": sigmoid(prior) - p.mean(axis=0),
+        **({} if hidden is None else _hidden_gradient(hidden, x, slopes)),
+    }
+
+
+def _hidden_gradient(
+    hidden: HiddenLayer, x: Floats, slopes: Floats
+) -> dict[str, NDArray[np.float64]]:
+    """Gradients by V, c and O, from `slopes` by the logits."""
+    units = hidden.units(x)
+    by_units = (slopes @ hidden.output.T) * (units > 0)
+    return {
+        "hidden_weights": x.T @ by_units,
+        "hidden_bias": by_units.sum(axis=0),
+        "hidden_output": units.T @ slopes,
     }
 
 

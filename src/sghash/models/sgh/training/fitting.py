@@ -12,11 +12,12 @@ import numpy as np
 from sghash.models.sgh.losses.ranking import PairBatches, Ranking, find_neighbors
 from sghash.models.sgh.losses.terms import Term, Terms, make_terms
 from sghash.models.sgh.training.batches import Batches, make_batches
-from sghash.models.sgh.training.learned import Learned, Refitted
+from sghash.models.sgh.training.encoder import HIDDEN
+from sghash.models.sgh.training.learned import Learned, Refitted, refit
 from sghash.models.sgh.training.optimizer import Parameters, iterate_probabilities, make_optimizer
 from sghash.models.sgh.training.scaling import SPREAD, PrincipalScaling, Scaling, Units
 from sghash.models.sgh.training.settings import Settings
-from sghash.models.sgh.training.start import START_ROWS, Start, make_start
+from sghash.models.sgh.training.start import START_ROWS, Start, hidden_start, make_start
 from sghash.models.sgh.training.step import GaussianStep
 from sghash.models.sgh.training.trainer import WATCHED_ROWS, Listener, Trainer, run
 from sghash.validation import Vectors
@@ -43,6 +44,7 @@ def begin(
         settings.recipe.init, scaled, settings.n_bits, coding=settings.coding, rng=rng
     )
     arrays: dict[str, Any] = start._asdict()
+    arrays |= hidden_start(scaled, settings.hidden, settings.n_bits, rng)
     if settings.recipe.decoder_scale == "variance":
         arrays["decoder_scale"] = scaled.var(axis=0, dtype=np.float64).clip(min=1e-7)
     return make_trainer(settings, arrays, scaling, n_steps, rng, supervision)
@@ -71,7 +73,7 @@ def settle(
 
     It holds nothing of the vectors that pairs and labels were about.
     """
-    names = (*Start._fields, "decoder_scale")
+    names = (*Start._fields, *HIDDEN, "decoder_scale")
     arrays = {name: value for name, value in parameters.items() if name in names}
     return make_trainer(
         settings, arrays, trained.scaling.outer, n_steps, rng,
@@ -105,6 +107,7 @@ def make_trainer(
             coding=settings.coding,
             learn_noise=learn_noise,
             terms=terms,
+            describes=settings.describes or not ranked,
         ),
         optimizer=make_optimizer(recipe.optimizer, parameters.flat.size),
         schedule=settings.schedule(n_steps, ranked=ranked),
@@ -242,11 +245,15 @@ def train_ranked(
         settings.recipe.init, vectors[:START_ROWS], settings.n_bits, coding=settings.coding,
         rng=rng, logit_spread=SPREAD,
     )  # fmt: skip
-    n_steps = data.n_steps
-    inner = make_trainer(settings, start._asdict(), units, n_steps, rng, [ranking, *supervision])
+    hidden = hidden_start(vectors[:START_ROWS], settings.hidden, settings.n_bits, rng)
+    arrays, n_steps = {**start._asdict(), **hidden}, data.n_steps
+    inner = make_trainer(settings, arrays, units, n_steps, rng, [ranking, *supervision])
     keep = kept_step(settings, inner, n_steps, rng)
     run(settings, inner, pairs, watched, n_steps, listener, keep=keep)
-    return settle(settings, inner, units.lift(inner.parameters), n_steps, rng)
+    trained = inner.parameters
+    if not inner.step.describes:
+        trained = refit(settings, inner, rows[:START_ROWS])
+    return settle(settings, inner, units.lift(trained), n_steps, rng)
 
 
 def make_pairs(settings: Settings, vectors: Vectors, mean: Vectors) -> PairBatches:

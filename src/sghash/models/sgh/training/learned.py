@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.blocks import blocks_of
-from sghash.models.sgh.paper.encoder import code_moments, sigmoid
+from sghash.models.sgh.paper.encoder import HiddenLayer, code_moments, sigmoid
 from sghash.models.sgh.paper.generative import GaussianDecoder, code_values
 from sghash.models.sgh.training.batches import Batches, Reservoir
+from sghash.models.sgh.training.encoder import WEIGHTS, encoder_of
 from sghash.models.sgh.training.optimizer import Parameters
 from sghash.models.sgh.training.scaling import Scaling
 from sghash.models.sgh.training.settings import Settings
@@ -36,25 +37,39 @@ class Learned(NamedTuple):
     decoder_bias: Vectors
     noise_variance: float
     prior_logits: Vectors
+    hidden: HiddenLayer | None = None
 
     @classmethod
     def of(cls, parameters: Parameters, scaling: Scaling) -> Learned:
         """Translate parameters from the trainer's units."""
         decoder = decoder_of(parameters)
         unit, shift = scaling.unit, scaling.shift.astype(np.float64)
-        weights = parameters["encoder_weights"].astype(np.float64) / unit
+        encoder = encoder_of(parameters)
+        weights, bias = _out_of_units(encoder.weights, encoder.bias, scaling)
+        hidden = encoder.hidden
+        if hidden is not None:
+            moved = _out_of_units(hidden.weights, hidden.bias, scaling)
+            hidden = HiddenLayer(*moved, hidden.output.copy())
         return cls(
-            encoder_weights=weights.astype(np.float32),
-            encoder_bias=(parameters["encoder_bias"] - shift @ weights).astype(np.float32),
+            encoder_weights=weights,
+            encoder_bias=bias,
             decoder_weights=(decoder.weights * np.float64(unit)).astype(np.float32),
             decoder_bias=(shift + np.float64(unit) * decoder.bias).astype(np.float32),
             noise_variance=decoder.noise_variance * unit**2,
             prior_logits=parameters["prior_logits"].copy(),
+            hidden=hidden,
         )
 
     def in_units(self, scaling: Scaling) -> dict[str, Any]:
         """Translate into the trainer's units: first values of its parameters, by name."""
         unit, shift = scaling.unit, scaling.shift.astype(np.float64)
+        hidden: dict[str, Any] = {}
+        if self.hidden is not None:
+            hidden = {
+                "hidden_weights": self.hidden.weights * unit,
+                "hidden_bias": self.hidden.bias + shift @ self.hidden.weights,
+                "hidden_output": self.hidden.output,
+            }
         return {
             "encoder_weights": self.encoder_weights * unit,
             "encoder_bias": self.encoder_bias + shift @ self.encoder_weights,
@@ -62,7 +77,15 @@ class Learned(NamedTuple):
             "decoder_bias": (self.decoder_bias - shift) / unit,
             "log_noise": np.log(self.noise_variance / unit**2),
             "prior_logits": self.prior_logits,
+            **hidden,
         }
+
+
+def _out_of_units(weights: Vectors, bias: Vectors, scaling: Scaling) -> tuple[Vectors, Vectors]:
+    """Weights (d, k) and bias (k,) that give for raw vectors what these give for scaled ones."""
+    wide = weights.astype(np.float64) / scaling.unit
+    moved = bias - scaling.shift.astype(np.float64) @ wide
+    return wide.astype(np.float32), moved.astype(np.float32)
 
 
 def decoder_of(parameters: Parameters) -> GaussianDecoder:
@@ -109,8 +132,9 @@ class Refitted:
             self.next_at = trainer.n_done + REFIT_STEPS
         else:
             # Few steps hardly change what the decoder should be.
-            for name in ("encoder_weights", "encoder_bias"):
-                self.parameters[name][...] = trainer.parameters[name]
+            for name in ("encoder_bias", *WEIGHTS):
+                if name in trainer.parameters:
+                    self.parameters[name][...] = trainer.parameters[name]
 
 
 def refit(
@@ -122,10 +146,11 @@ def refit(
     the decoder of the soft codes that it knows.
     """
     parameters = trainer.parameters.copy()
+    encoder = encoder_of(parameters)
     squares = LeastSquares(settings.n_bits, parameters["decoder_bias"].size)
     for first, block in blocks_of(rows, REFIT_BLOCK):
         scaled = trainer.scaling.apply(block)
-        logits = scaled @ parameters["encoder_weights"] + parameters["encoder_bias"]
+        logits = encoder.logits(scaled)
         squares.add(code_values(logits > 0, settings.coding), scaled)
         if first == 0:  # enough for noise and prior
             watched, probabilities = scaled, sigmoid(logits)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.models.sgh.training.encoder import HIDDEN
 from sghash.models.sgh.training.optimizer import Parameters
 from sghash.models.shared.axes import leading_axes, principal_axes
 from sghash.validation import Ids, Vectors
@@ -158,6 +159,9 @@ class PrincipalScaling(NamedTuple):
     def lift(self, parameters: Parameters) -> Parameters:
         """Return the encoder and decoder for vectors in the units of `outer`."""
         back = self.axes.T / np.float32(self.factor)
+        hidden = {name: parameters[name] for name in HIDDEN if name in parameters}
+        if hidden:
+            hidden["hidden_weights"] = self.axes @ hidden["hidden_weights"] * self.factor
         return Parameters(
             {
                 "encoder_weights": self.axes @ parameters["encoder_weights"] * self.factor,
@@ -166,5 +170,6 @@ class PrincipalScaling(NamedTuple):
                 "decoder_bias": parameters["decoder_bias"] @ back,
                 "log_noise": parameters["log_noise"] - 2 * np.log(self.factor),
                 "prior_logits": parameters["prior_logits"],
+                **hidden,
             }
         )

@@ -14,6 +14,8 @@ from sghash.models.sgh.training.optimizer import Schedule
 MAX_STEPS = 4000
 #: Steps beside a ranking loss: at most with the nearest vectors of the batch; with neighbours.
 MAX_RANKED_STEPS, NEIGHBOR_STEPS = 2000, 1500
+#: With neighbours and a hidden layer, which has more to learn.
+HIDDEN_STEPS = 2500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,7 @@ class Settings:
     metric: str
     goal: str
     neighbors: int
+    hidden: int
     supervised: bool
     coding: str
     gradient: str | None
@@ -42,6 +45,14 @@ class Settings:
     def asks_for_ranking(self) -> bool:
         """Whether the options ask for a ranking loss."""
         return bool(self.neighbors) or self.goal != "reconstruction"
+
+    @property
+    def describes(self) -> bool:
+        """Whether the description length is trained beside a ranking loss.
+
+        A hidden layer learns neighbours better without it; the decoder is then fitted at the end.
+        """
+        return not (self.hidden and self.neighbors and self.recipe.refit)
 
     def estimator(self, *, ranked: bool) -> str:
         """Return the gradient: the exact one beside a ranking loss, which needs no draws."""
@@ -71,7 +82,9 @@ class Settings:
             return self.n_steps
         if not ranked:
             return min(MAX_STEPS, 500 + 45 * self.n_bits)
-        return NEIGHBOR_STEPS if self.neighbors else min(MAX_RANKED_STEPS, 500 + 25 * self.n_bits)
+        if self.neighbors:
+            return HIDDEN_STEPS if self.hidden else NEIGHBOR_STEPS
+        return min(MAX_RANKED_STEPS, 500 + 25 * self.n_bits)
 
     @property
     def ranking_weight(self) -> float:

@@ -95,6 +95,31 @@ def make_start(
     )
 
 
+#: Size of the hidden layer's first share of a logit, that of the linear part being a few units.
+HIDDEN_SHARE = 0.1
+
+
+def hidden_start(
+    sample: Vectors, n_hidden: int, n_bits: int, rng: np.random.Generator
+) -> dict[str, Vectors]:
+    """First parameters of a hidden layer by name, none if it has no units.
+
+    Every unit is zero for about half of the vectors, of mean square about one, and hardly counts.
+    """
+    if not n_hidden:
+        return {}
+    variances = sample.var(axis=0, dtype=np.float64)
+    # Constant columns carry no weight at all, not even rounding: their values may be huge.
+    spread = np.sqrt(2 / (variances.sum() or 1.0)) * (np.ptp(sample, axis=0) > 0)
+    weights = spread[:, None] * rng.standard_normal((sample.shape[1], n_hidden))
+    output = HIDDEN_SHARE / np.sqrt(n_hidden) * rng.standard_normal((n_hidden, n_bits))
+    return {
+        "hidden_weights": weights.astype(np.float32),
+        "hidden_bias": (-sample.mean(axis=0, dtype=np.float64) @ weights).astype(np.float32),
+        "hidden_output": output.astype(np.float32),
+    }
+
+
 def random_start(
     sample: Vectors, n_bits: int, rng: np.random.Generator, *, random_bias: bool = False
 ) -> Start:

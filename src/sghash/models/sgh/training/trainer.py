@@ -11,7 +11,8 @@ from sghash.errors import Diverged
 from sghash.models.sgh.paper.encoder import code_moments, divergence, sigmoid
 from sghash.models.sgh.paper.generative import code_values
 from sghash.models.sgh.training.batches import Batches
-from sghash.models.sgh.training.learned import decoder_of
+from sghash.models.sgh.training.encoder import encoder_of
+from sghash.models.sgh.training.learned import decoder_of, refit
 from sghash.models.sgh.training.optimizer import Optimizer, Parameters, Schedule
 from sghash.models.sgh.training.scaling import Units
 from sghash.models.sgh.training.settings import Settings
@@ -153,6 +154,8 @@ def run(
     total = trainer.n_done + n_steps
 
     def measured(parameters: Parameters) -> dict[str, float]:
+        if not trainer.step.describes:  # nobody has looked after the decoder
+            parameters = refit(settings, trainer, watched[:WATCHED_ROWS])
         return measure(lift(parameters), scaled, settings.coding, outer.unit)
 
     def report(step: int, values: dict[str, float]) -> None:
@@ -183,7 +186,7 @@ def run(
 def measure(parameters: Parameters, scaled: Vectors, coding: str, unit: float) -> dict[str, float]:
     """Description length (bits), reconstruction error and entropy of the bits, in raw units."""
     decoder = decoder_of(parameters)
-    logits = scaled @ parameters["encoder_weights"] + parameters["encoder_bias"]
+    logits = encoder_of(parameters).logits(scaled)
     bits = logits > 0
     back = decoder.mean(code_values(bits, coding))
     error = float(np.square(scaled - back, dtype=np.float64).sum(axis=1).mean())
