@@ -228,7 +228,25 @@ def codes_to_descend(rng: Rng) -> Arguments:
 def bytes_to_descend(rng: Rng) -> Arguments:
     tables = whole(rng, 3 * 256, 5, size=3)
     codes = rng.integers(0, 256, (6, 3), dtype=np.uint8)
-    return (whole(rng, 6, 5, size=8) @ tables.T, tables @ tables.T, codes, 5), {}
+    residuals = whole(rng, 6, 5, size=8) - tables[codes + 256 * np.arange(3)].sum(axis=1)
+    return (residuals @ tables.T, tables @ tables.T, codes, int(rng.choice([1, 2, 5]))), {}
+
+
+def bytes_to_choose(rng: Rng) -> Arguments:
+    table, values = whole(rng, 256, 5, size=3), rng.integers(0, 256, 6, dtype=np.uint8)
+    residuals, dots = whole(rng, 6, 5, size=8), table @ table.T
+    return (residuals @ table.T, np.diag(dots) / np.float32(2) - dots, table, residuals, values), {}
+
+
+def sums_by_byte(rng: Rng) -> Arguments:
+    n, width = int(rng.choice([1, 40, 600])), int(rng.choice([1, 5]))
+    codes = rng.integers(0, int(rng.choice([2, 256])), (n, 3), dtype=np.uint8)
+    return (whole(rng, n, width), codes, np.zeros((3, 256, width), dtype=np.float32)), {}
+
+
+def pairs(rng: Rng) -> Arguments:
+    codes = rng.integers(0, int(rng.choice([2, 256])), (40, 2), dtype=np.uint8)
+    return (codes, np.zeros((512, 512), dtype=np.float32)), {}
 
 
 INPUTS: dict[str, Callable[[Rng], Arguments]] = {
@@ -252,10 +270,13 @@ INPUTS: dict[str, Callable[[Rng], Arguments]] = {
     "hidden_gradient": unit_slopes,
     "softmax_gradient": ranked,
     "add_to_clusters": clusters,
+    "add_by_byte": sums_by_byte,
+    "count_pairs": pairs,
     "move": moves,
     "descend_bits": bits_to_descend,
     "descend_codes": codes_to_descend,
     "descend_bytes": bytes_to_descend,
+    "choose_bytes": bytes_to_choose,
 }
 
 

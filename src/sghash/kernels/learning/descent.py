@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from sghash.kernels.compiling import compiled
 
 _fused = partial(compiled, error_model="numpy")
+#: Lets the search for a minimum be vectorised: which of +0 and -0 it is does not matter.
+_minimum = partial(compiled, error_model="numpy", fastmath={"nnan", "nsz"})
 
 
 @compiled
@@ -86,36 +88,84 @@ def descend_codes(
                 break
 
 
-@_fused
-def descend_bytes(dots: Any, cross: Any, codes: Any, n_sweeps: int) -> None:
-    """Lower |x - sum_j T_j[h_j]|² of every row, in place, until nothing changes.
+@_minimum
+def _lowest(first: Any, second: Any, third: Any, old: int, scores: Any) -> int:
+    """Where first - second - third (256,) is lowest; `old` if nothing is lower, else the first."""
+    for v in range(256):
+        scores[v] = first[v] - second[v] - third[v]
+    best = scores[0]
+    for v in range(1, 256):
+        best = min(best, scores[v])
+    if not best < scores[old]:
+        return old
+    chosen = 0
+    # Bounded, for sums that overflowed may equal nothing.
+    while chosen < 255 and scores[chosen] != best:
+        chosen += 1
+    return chosen
 
-    `dots` (n, 256 B) are x . T_j[v], `cross` (256 B, 256 B) the inner products of all table rows,
-    `codes` (n, B) uint8. At most `n_sweeps` passes over the bytes of a code.
+
+@_fused
+def descend_bytes(slopes: Any, cross: Any, codes: Any, n_sweeps: int) -> Any:
+    """Lower |x - sum_j T_j[h_j]|² of every row, byte by byte, until no byte could be better.
+
+    `codes` h (n, B) uint8 are improved in place, in at most `n_sweeps` passes over the bytes;
+    `slopes` (n, 256 B) must hold r . T_j[v] with r = x - sum_j T_j[h_j], and is kept so; `cross`
+    (256 B, 256 B) are the inner products of all table rows. Only a change costs more than a look.
+    Returns how many bytes were changed.
     """
     n, n_parts = codes.shape
     scores = np.empty(256, dtype=np.float32)
-    two = np.float32(2.0)
+    halves = np.empty(256 * n_parts, dtype=np.float32)
+    for k in range(256 * n_parts):
+        halves[k] = np.float32(0.5) * cross[k, k]
+    n_changes = 0
     for i in range(n):
-        for _ in range(n_sweeps):
-            changed = False
-            for part in range(n_parts):
-                first = 256 * part
-                for v in range(256):
-                    scores[v] = cross[first + v, first + v] - two * dots[i, first + v]
-                for other in range(n_parts):
-                    if other != part:
-                        row = 256 * other + codes[i, other]
-                        for v in range(256):
-                            scores[v] += two * cross[row, first + v]
-                old = codes[i, part]
-                best = scores[old]
-                chosen = np.int64(old)
-                for v in range(256):
-                    if scores[v] < best:
-                        best, chosen = scores[v], np.int64(v)
-                if chosen != old:
-                    codes[i, part] = chosen
-                    changed = True
-            if not changed:
+        slope = slopes[i]
+        # So many bytes have to be looked at without a change until nothing can change any more.
+        left, part = n_parts, 0
+        for _ in range(n_sweeps * n_parts):
+            first = 256 * part
+            old = np.int64(codes[i, part])
+            new = _lowest(
+                halves[first : first + 256],
+                slope[first : first + 256],
+                cross[first + old, first : first + 256],
+                old,
+                scores,
+            )
+            left -= 1
+            if new != old:
+                codes[i, part] = new
+                n_changes += 1
+                left = n_parts - 1
+                gone, come = cross[first + old], cross[first + new]
+                for k in range(256 * n_parts):
+                    slope[k] += gone[k] - come[k]
+            if left == 0:
                 break
+            part = part + 1 if part + 1 < n_parts else 0
+    return n_changes
+
+
+@_fused
+def choose_bytes(products: Any, own: Any, table: Any, residuals: Any, values: Any) -> Any:
+    """Choose one byte of every row anew, given all others: the same step for a whole block.
+
+    `residuals` r (n, d) = x - sum_j T_j[h_j] are kept so; `products` (n, 256) must hold r . T[v] for
+    the rows T[v] (256, d) of this byte's `table`, `own` (256, 256) |T[v]|² / 2 - T[u] . T[v];
+    `values` (n,) uint8 are the byte's. Returns how many were changed.
+    """
+    scores = np.empty(256, dtype=np.float32)
+    nothing = np.zeros(256, dtype=np.float32)
+    n_changes = 0
+    for i in range(len(values)):
+        old = np.int64(values[i])
+        new = _lowest(own[old], products[i], nothing, old, scores)
+        if new != old:
+            values[i] = new
+            n_changes += 1
+            residual, gone, come = residuals[i], table[old], table[new]
+            for k in range(len(residual)):
+                residual[k] += gone[k] - come[k]
+    return n_changes
