@@ -244,6 +244,12 @@ def sums_by_byte(rng: Rng) -> Arguments:
     return (whole(rng, n, width), codes, np.zeros((3, 256, width), dtype=np.float32)), {}
 
 
+def rows_of_tables(rng: Rng) -> Arguments:
+    n, width = int(rng.choice([1, 40, 600])), int(rng.choice([1, 5]))
+    codes = rng.integers(0, 256, (n, 3), dtype=np.uint8)
+    return (whole(rng, n, width), codes, whole(rng, 3, 256, width)), {}
+
+
 def pairs(rng: Rng) -> Arguments:
     codes = rng.integers(0, int(rng.choice([2, 256])), (40, 2), dtype=np.uint8)
     return (codes, np.zeros((512, 512), dtype=np.float32)), {}
@@ -271,6 +277,7 @@ INPUTS: dict[str, Callable[[Rng], Arguments]] = {
     "softmax_gradient": ranked,
     "add_to_clusters": clusters,
     "add_by_byte": sums_by_byte,
+    "subtract_tables": rows_of_tables,
     "count_pairs": pairs,
     "move": moves,
     "descend_bits": bits_to_descend,

@@ -53,6 +53,21 @@ def add_by_byte(
 
 
 @compiled
+def subtract_tables(
+    vectors: NDArray[np.float32], codes: NDArray[np.uint8], tables: NDArray[np.float32]
+) -> None:
+    """Subtract from every row (n, d), in place, what its code stands for in `tables` (B, 256, d)."""
+    n, n_parts = codes.shape
+    for first in range(0, n, _TILE):
+        for part in range(n_parts):
+            table = tables[part]
+            for i in range(first, min(n, first + _TILE)):
+                vector, row = vectors[i], table[codes[i, part]]
+                for k in range(len(vector)):
+                    vector[k] -= row[k]
+
+
+@compiled
 def count_pairs(codes: NDArray[np.uint8], counts: NDArray[np.float32]) -> None:
     """Count how often two bytes have two values together, in `counts` (256 B, 256 B).
 

@@ -38,6 +38,7 @@ TWINS: dict[tuple[str, str], Callable[..., Any]] = {
     ("learning.ranking", "softmax_gradient"): learning.softmax_gradient,
     ("learning.clusters", "add_to_clusters"): learning.add_to_clusters,
     ("learning.clusters", "add_by_byte"): learning.add_by_byte,
+    ("learning.clusters", "subtract_tables"): learning.subtract_tables,
     ("learning.clusters", "count_pairs"): learning.count_pairs,
     ("learning.clusters", "move"): learning.move,
     ("learning.descent", "descend_bits"): learning.descend_bits,

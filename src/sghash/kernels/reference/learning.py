@@ -239,6 +239,12 @@ def add_by_byte(vectors: Array, codes: Array, sums: Array) -> None:
             sums[part, value] += vector
 
 
+def subtract_tables(vectors: Array, codes: Array, tables: Array) -> None:
+    """Subtract the table rows that codes name, byte by byte."""
+    for part, table in enumerate(tables):
+        vectors -= table[codes[:, part]]
+
+
 def count_pairs(codes: Array, counts: Array) -> None:
     """Count values that bytes have together, for each pair of bytes once."""
     for code in codes.astype(np.int64):

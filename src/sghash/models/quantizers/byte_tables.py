@@ -6,6 +6,7 @@ Extreme Vector Compression", CVPR 2014). Vectors are taken around their mean.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -30,8 +31,10 @@ RIDGE = 4.0
 BLOCK = 512
 #: Rows and iterations of the k-means that the tables start from.
 START_ROWS, START_ITERATIONS = 16_384, 6
-#: Axes of smaller variance are left out where this share of the variance is left in.
-KEPT_SHARE = 0.98
+#: Codes of at most so many bytes keep this share of the variance.
+FEW_BYTES, KEPT_SHARE = 8, 0.98
+#: The shares of the axes that the sweeps of longer codes look at.
+SWEEPS = (0.75, 1.0)
 #: Wider vectors are brought to at most `MOST_AXES` axes, found from a sample.
 WIDE, MOST_AXES, AXES_ROWS = 1024, 512, 8192
 #: Directions of the encoder per byte.
@@ -51,8 +54,8 @@ def axes_worth_coding(vectors: Vectors, n_bytes: int, rng: Generator) -> Axes:
     """Principal axes of vectors (n, d) of mean zero, without those that get no bits.
 
     Of a Gaussian, the best code of 8 `n_bytes` bits spends ½ log2(variance / level) bits on an
-    axis and none on axes below the level (reverse water-filling). Vectors are no Gaussian: all
-    above half of the level are kept, and at least `KEPT_SHARE` of the variance.
+    axis and none on axes below the level (reverse water-filling). Vectors are no Gaussian: short
+    codes, which tell clusters apart, keep at least `KEPT_SHARE` of the variance.
     """
     if vectors.shape[1] > WIDE:
         with single_threaded_blas():
@@ -64,10 +67,9 @@ def axes_worth_coding(vectors: Vectors, n_bytes: int, rng: Generator) -> Axes:
     if not len(variances):
         return Axes(axes, variances)
     shares = np.cumsum(variances) / variances.sum()
-    n_kept = max(
-        int(np.count_nonzero(variances > 0.5 * _water_level(variances, 8 * n_bytes))),
-        int(np.searchsorted(shares, KEPT_SHARE)) + 1,
-    )
+    n_kept = int(np.count_nonzero(variances > _water_level(variances, 8 * n_bytes)))
+    if n_bytes <= FEW_BYTES:
+        n_kept = max(n_kept, int(np.searchsorted(shares, KEPT_SHARE)) + 1)
     return Axes(np.ascontiguousarray(axes[:, :n_kept]), variances[:n_kept])
 
 
@@ -144,56 +146,109 @@ def improve_codes(vectors: Vectors, codes: Codes, *, tables: Vectors, n_sweeps: 
     """Choose every byte anew, given the others, until nothing changes or `n_sweeps` are over.
 
     The error of no row rises. Costs one product of the residuals with all tables, and then little
-    but for bytes that change: for codes that are good already.
+    but for bytes that change.
     """
+    descend = _descent(tables, n_sweeps)
+
+    def improve(rows: Vectors, its_codes: Codes) -> Codes:
+        better = its_codes.copy()
+        for first, block in blocks_of(rows, BLOCK):
+            descend(block, better[first : first + len(block)])
+        return better
+
+    return map_over_blocks(improve, vectors, codes)
+
+
+def find_codes(
+    vectors: Vectors, *, tables: Vectors, weights: Vectors, offset: Vectors, n_sweeps: int
+) -> Codes:
+    """Codes (n, n_bytes) of vectors (n, d): a guess, then every byte chosen given the others.
+
+    The guess is each byte's nearest table row along its own eight directions, by itself, where
+    vectors are seen as x @ weights (d, 8 n_bytes) + offset. Codes of few bytes are then improved
+    until nothing changes, longer ones by sweeps, whose cost does not depend on how many change.
+    """
+    is_short = len(tables) <= FEW_BYTES
+    with single_threaded_blas():
+        guess = _guesser(tables, weights, offset)
+        better = _descent(tables, n_sweeps) if is_short else _sweeps(tables)
+
+    def find(rows: Vectors) -> Codes:
+        codes = np.empty((len(rows), len(tables)), dtype=np.uint8)
+        for first, block in blocks_of(rows, BLOCK):
+            here = codes[first : first + len(block)]
+            here[:] = guess(block)
+            better(block, here)
+        return codes
+
+    return map_over_blocks(find, vectors)
+
+
+Improvement = Callable[[Vectors, Codes], None]
+
+
+def _descent(tables: Vectors, n_sweeps: int) -> Improvement:
+    """What improves codes of a block in place by the cross products of all table rows."""
+    from sghash.kernels.learning.clusters import subtract_tables
     from sghash.kernels.learning.descent import descend_bytes
 
     flat = tables.reshape(-1, tables.shape[2])
     with single_threaded_blas():
         cross, turned = flat @ flat.T, np.ascontiguousarray(flat.T)
 
-    def improve(rows: Vectors, its_codes: Codes) -> Codes:
-        better = its_codes.copy()
-        for first, block in blocks_of(rows, BLOCK):
-            here = better[first : first + len(block)]
-            descend_bytes(
-                (block - decode_tables(here, tables)) @ turned, cross, here, n_sweeps
-            )
-        return better
+    def descend(block: Vectors, codes: Codes) -> None:
+        residuals = block.copy()
+        subtract_tables(residuals, codes, tables)
+        descend_bytes(residuals @ turned, cross, codes, n_sweeps)
 
-    return map_over_blocks(improve, vectors, codes)
+    return descend
 
 
-def sweep_codes(vectors: Vectors, codes: Codes, *, tables: Vectors, n_sweeps: int) -> Codes:
-    """Choose every byte anew, given the others, `n_sweeps` times.
+def _sweeps(tables: Vectors) -> Improvement:
+    """What improves codes of a block in place, byte by byte, by products with one table each.
 
-    The error of no row rises. A sweep costs one product of the vectors with all tables, however
-    many bytes change: for codes that are a first guess.
+    The first sweep sees the leading axes alone, where most of the choice is made.
     """
+    from sghash.kernels.learning.clusters import subtract_tables
     from sghash.kernels.learning.descent import choose_bytes
 
-    with single_threaded_blas():
-        own = [_own_scores(table) for table in tables]
-        turned = [np.ascontiguousarray(table.T) for table in tables]
+    own = [_own_scores(table) for table in tables]
+    width = tables.shape[2]
+    seen = [max(1, int(share * width)) for share in SWEEPS]
+    turned = [np.ascontiguousarray(table.T) for table in tables]
 
-    def sweep(rows: Vectors, its_codes: Codes) -> Codes:
-        better = np.ascontiguousarray(its_codes.T)
-        for first, block in blocks_of(rows, BLOCK):
-            here = better[:, first : first + len(block)]
-            residuals = block - decode_tables(here.T, tables)
-            for _ in range(n_sweeps):
-                for part, table in enumerate(tables):
-                    products = residuals @ turned[part]
-                    choose_bytes(products, own[part], table, residuals, here[part])
-        return np.ascontiguousarray(better.T)
+    def sweep(block: Vectors, codes: Codes) -> None:
+        residuals, columns = block.copy(), np.ascontiguousarray(codes.T)
+        subtract_tables(residuals, codes, tables)
+        for n_axes in seen:
+            for part, table in enumerate(tables):
+                products = residuals[:, :n_axes] @ turned[part][:n_axes]
+                choose_bytes(products, own[part], table, residuals, columns[part])
+        codes[:] = columns.T
 
-    return map_over_blocks(sweep, vectors, codes)
+    return sweep
 
 
 def _own_scores(table: Vectors) -> Vectors:
     """|T[v]|² / 2 - T[u] . T[v] for a table's rows (256, 256)."""
     dots = table @ table.T
     return np.diag(dots) / np.float32(2) - dots
+
+
+def _guesser(tables: Vectors, weights: Vectors, offset: Vectors) -> Callable[[Vectors], Codes]:
+    parts = [slice(DIRECTIONS * part, DIRECTIONS * (part + 1)) for part in range(len(tables))]
+    rows = [table @ weights[:, own] for table, own in zip(tables, parts, strict=True)]
+    halves = [np.square(own).sum(axis=1) / np.float32(2) for own in rows]
+    turned = [np.ascontiguousarray(-own.T) for own in rows]
+
+    def guess(block: Vectors) -> Codes:
+        projections = block @ weights + offset
+        codes = np.empty((len(block), len(tables)), dtype=np.uint8)
+        for part, own in enumerate(parts):
+            codes[:, part] = (projections[:, own] @ turned[part] + halves[part]).argmin(axis=1)
+        return codes
+
+    return guess
 
 
 def centred_tables(tables: Vectors, codes: Codes) -> tuple[Vectors, Vectors]:
@@ -224,22 +279,6 @@ def encoder_directions(tables: Vectors) -> Vectors:
     return weights.reshape(width, -1)
 
 
-def guess_codes(projections: Vectors, tables: Vectors, weights: Vectors) -> Codes:
-    """First codes: each byte's nearest table row along its own eight directions, by itself.
-
-    `projections` (n, 8 n_bytes) are those of the vectors on `weights` (d, 8 n_bytes).
-    """
-    n_parts = len(tables)
-    codes = np.empty((len(projections), n_parts), dtype=np.uint8)
-    for part in range(n_parts):
-        own = slice(DIRECTIONS * part, DIRECTIONS * (part + 1))
-        rows = tables[part] @ weights[:, own]
-        scores = projections[:, own] @ -rows.T
-        scores += np.square(rows).sum(axis=1) / np.float32(2)
-        codes[:, part] = scores.argmin(axis=1)
-    return codes
-
-
 def axes_of_tables(tables: Vectors) -> Vectors | None:
     """Orthonormal axes (d, r) that all tables lie in; None where it saves nothing to know them."""
     flat = tables.reshape(-1, tables.shape[2])
@@ -250,4 +289,4 @@ def axes_of_tables(tables: Vectors) -> Vectors | None:
     used = int(np.count_nonzero(values > ROUNDING * values.sum()))
     if used > 0.9 * flat.shape[1]:
         return None
-    return np.ascontiguousarray(axes[:, axes.shape[1] - used :], dtype=np.float32)
+    return np.ascontiguousarray(axes[:, ::-1][:, :used], dtype=np.float32)

@@ -28,12 +28,11 @@ from sghash.models.quantizers.byte_tables import (
     centred_tables,
     decode_tables,
     encoder_directions,
+    find_codes,
     fit_tables,
-    guess_codes,
     improve_codes,
     mean_error,
     start_codes,
-    sweep_codes,
 )
 from sghash.models.quantizers.scorer import ByteScorer
 from sghash.models.sgh.training.scaling import unit_rows
@@ -48,8 +47,6 @@ MAX_ROWS = 65_536
 MAX_BYTES = 32
 #: Training ends when a round lowers the error by a smaller share.
 LEAST_GAIN = 0.01
-#: Codes of so many choosing bytes are improved until nothing changes; longer ones in two sweeps.
-FEW_BYTES, ENCODE_SWEEPS = 8, 2
 #: From so many rows on it pays to look for the axes of the tables.
 MANY_ROWS = 4096
 #: Metrics whose scores have a term of the code alone, |x(h)|²: it takes the last byte.
@@ -133,8 +130,7 @@ class GenerativeQuantizer(VectorModel):
         tables, moved = centred_tables(tables, codes)
         self.tables_ = map_over_blocks(lambda block: block @ axes.T, tables)
         self.bias_ = mean + axes @ moved
-        weights = encoder_directions(tables)
-        self.encoder_weights_ = axes @ weights
+        self.encoder_weights_ = axes @ encoder_directions(tables)
         self.encoder_bias_ = -(self.bias_ @ self.encoder_weights_)
         self._set_terms(codes)
 
@@ -149,7 +145,17 @@ class GenerativeQuantizer(VectorModel):
             if error > (1 - LEAST_GAIN) * before:
                 break
             before = error
-        return tables, codes
+        # The last tables are those of codes as `encode` finds them, without the memory of rounds.
+        tables, _ = centred_tables(tables, codes)
+        weights = encoder_directions(tables)
+        codes = find_codes(
+            rows,
+            tables=tables,
+            weights=weights,
+            offset=np.zeros(weights.shape[1], dtype=np.float32),
+            n_sweeps=int(self.n_sweeps),
+        )
+        return fit_tables(rows, codes), codes
 
     def _set_terms(self, codes: Codes) -> None:
         lengths = self._lengths(codes)
@@ -187,26 +193,25 @@ class GenerativeQuantizer(VectorModel):
         return codes
 
     def _finder(self, n_rows: int) -> Callable[[Vectors], Codes]:
-        """Return what finds the choosing bytes of rows: a guess, then every byte in turn.
+        """Return what finds the choosing bytes of rows.
 
-        Where tables lie in few axes, products are taken there, if there are rows enough to pay for
-        finding the axes.
+        Where tables lie in few axes, all is done there, if rows are enough to pay for finding them.
         """
         weights, tables = self.encoder_weights_, self.tables_
+        offset = self.bias_ @ weights + self.encoder_bias_
         axes = axes_of_tables(tables) if n_rows >= MANY_ROWS else None
-        short = tables if axes is None else map_over_blocks(lambda block: block @ axes, tables)
-        is_short_code = len(tables) <= FEW_BYTES
-        improve = improve_codes if is_short_code else sweep_codes
-        n_sweeps = int(self.n_sweeps) if is_short_code else ENCODE_SWEEPS
+        if axes is not None:
+            weights = axes.T @ weights
+            tables = map_over_blocks(lambda block: block @ axes, tables)
+        find = partial(
+            find_codes, tables=tables, weights=weights, offset=offset, n_sweeps=int(self.n_sweeps)
+        )
 
-        def find(rows: Vectors) -> Codes:
-            projections = rows @ weights + self.encoder_bias_
-            guess = guess_codes(projections, tables, weights)
+        def inside(rows: Vectors) -> Vectors:
             centred = rows - self.bias_
-            inside = centred if axes is None else centred @ axes
-            return improve(inside, guess, tables=short, n_sweeps=n_sweeps)
+            return centred if axes is None else centred @ axes
 
-        return find
+        return lambda rows: find(map_over_blocks(inside, rows))
 
     def decode(self, codes: ArrayLike) -> Vectors:
         """Vectors (n, d) float32 that codes (n, n_bytes) stand for."""
