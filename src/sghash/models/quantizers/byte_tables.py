@@ -43,6 +43,10 @@ DIRECTIONS = 8
 ROUNDING = 1e-9
 
 
+Improvement = Callable[[Vectors, Codes], None]
+Finder = Callable[[Vectors], Codes]
+
+
 class Axes(NamedTuple):
     """Orthonormal `axes` (d, r) as columns, and the `variances` (r,) of vectors along them."""
 
@@ -112,6 +116,18 @@ def decode_tables(codes: Codes, tables: Vectors) -> Vectors:
     return total
 
 
+def squared_lengths(codes: Codes, tables: Vectors, bias: Vectors) -> Vectors:
+    """Squared lengths (n,) of bias (d,) + what codes stand for."""
+    from sghash.kernels.learning.clusters import subtract_tables
+
+    lengths = np.empty(len(codes), dtype=np.float32)
+    for first, block in blocks_of(codes, BLOCK):
+        opposite = np.repeat(-bias[None], len(block), axis=0)
+        subtract_tables(opposite, block, tables)
+        lengths[first : first + len(block)] = np.einsum("ij,ij->i", opposite, opposite)
+    return lengths
+
+
 def mean_error(vectors: Vectors, codes: Codes, tables: Vectors) -> float:
     """Mean squared distance of vectors (n, d) to what their codes stand for."""
 
@@ -159,32 +175,34 @@ def improve_codes(vectors: Vectors, codes: Codes, *, tables: Vectors, n_sweeps: 
     return map_over_blocks(improve, vectors, codes)
 
 
-def find_codes(
-    vectors: Vectors, *, tables: Vectors, weights: Vectors, offset: Vectors, n_sweeps: int
-) -> Codes:
-    """Codes (n, n_bytes) of vectors (n, d): a guess, then every byte chosen given the others.
+def code_finder(tables: Vectors, weights: Vectors, offset: Vectors, n_sweeps: int) -> Finder:
+    """Return what finds codes (n, n_bytes) of a small block of vectors (n, d).
 
-    The guess is each byte's nearest table row along its own eight directions, by itself, where
-    vectors are seen as x @ weights (d, 8 n_bytes) + offset. Codes of few bytes are then improved
-    until nothing changes, longer ones by sweeps, whose cost does not depend on how many change.
+    They begin as a guess: each byte's nearest table row along its own eight directions, by itself,
+    where vectors are seen as x @ weights (d, 8 n_bytes) + offset. Codes of few bytes are then
+    improved until nothing changes, longer ones by sweeps, whose cost does not depend on how many
+    bytes change.
     """
-    is_short = len(tables) <= FEW_BYTES
     with single_threaded_blas():
         guess = _guesser(tables, weights, offset)
-        better = _descent(tables, n_sweeps) if is_short else _sweeps(tables)
+        is_short = len(tables) <= FEW_BYTES
+        improve = _descent(tables, n_sweeps) if is_short else _sweeps(tables)
 
-    def find(rows: Vectors) -> Codes:
-        codes = np.empty((len(rows), len(tables)), dtype=np.uint8)
-        for first, block in blocks_of(rows, BLOCK):
-            here = codes[first : first + len(block)]
-            here[:] = guess(block)
-            better(block, here)
+    def find(block: Vectors) -> Codes:
+        codes = guess(block)
+        improve(block, codes)
         return codes
 
-    return map_over_blocks(find, vectors)
+    return find
 
 
-Improvement = Callable[[Vectors, Codes], None]
+def in_small_blocks(function: Finder, vectors: Vectors) -> Codes:
+    """Join `function` over blocks of rows that stay near the processor, on all cores."""
+
+    def of_block(rows: Vectors) -> Codes:
+        return np.concatenate([function(block) for _, block in blocks_of(rows, BLOCK)])
+
+    return map_over_blocks(of_block, vectors)
 
 
 def _descent(tables: Vectors, n_sweeps: int) -> Improvement:
@@ -235,7 +253,7 @@ def _own_scores(table: Vectors) -> Vectors:
     return np.diag(dots) / np.float32(2) - dots
 
 
-def _guesser(tables: Vectors, weights: Vectors, offset: Vectors) -> Callable[[Vectors], Codes]:
+def _guesser(tables: Vectors, weights: Vectors, offset: Vectors) -> Finder:
     parts = [slice(DIRECTIONS * part, DIRECTIONS * (part + 1)) for part in range(len(tables))]
     rows = [table @ weights[:, own] for table, own in zip(tables, parts, strict=True)]
     halves = [np.square(own).sum(axis=1) / np.float32(2) for own in rows]

@@ -26,12 +26,14 @@ from sghash.models.quantizers.byte_tables import (
     axes_of_tables,
     axes_worth_coding,
     centred_tables,
+    code_finder,
     decode_tables,
     encoder_directions,
-    find_codes,
     fit_tables,
     improve_codes,
+    in_small_blocks,
     mean_error,
+    squared_lengths,
     start_codes,
 )
 from sghash.models.quantizers.scorer import ByteScorer
@@ -148,17 +150,13 @@ class GenerativeQuantizer(VectorModel):
         # The last tables are those of codes as `encode` finds them, without the memory of rounds.
         tables, _ = centred_tables(tables, codes)
         weights = encoder_directions(tables)
-        codes = find_codes(
-            rows,
-            tables=tables,
-            weights=weights,
-            offset=np.zeros(weights.shape[1], dtype=np.float32),
-            n_sweeps=int(self.n_sweeps),
-        )
+        offset = np.zeros(weights.shape[1], dtype=np.float32)
+        find = code_finder(tables, weights, offset, int(self.n_sweeps))
+        codes = in_small_blocks(find, rows)
         return fit_tables(rows, codes), codes
 
     def _set_terms(self, codes: Codes) -> None:
-        lengths = self._lengths(codes)
+        lengths = squared_lengths(codes, self.tables_, self.bias_)
         self.term_low_ = float(lengths.min())
         self.term_step_ = float(np.ptp(lengths)) / 255 or 1.0
 
@@ -169,14 +167,6 @@ class GenerativeQuantizer(VectorModel):
     def _ready(self, vectors: Vectors) -> Vectors:
         return unit_rows(vectors) if self.metric == "cosine" else vectors
 
-    def _lengths(self, codes: Codes) -> Vectors:
-        """Squared lengths (n,) of the vectors that the choosing bytes stand for."""
-        parts = [
-            np.square(decode_tables(block, self.tables_) + self.bias_).sum(axis=1)
-            for _, block in blocks_of(codes, BLOCK_ROWS)
-        ]
-        return np.concatenate(parts)
-
     def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> Codes:
         """Codes (n, n_bytes) uint8 of the rows of `X` (n, d): the bytes that fit best in turn."""
         self._check_sweeps(sweeps)
@@ -184,18 +174,14 @@ class GenerativeQuantizer(VectorModel):
         codes = np.empty((source.shape[0], int(self.n_bytes)), dtype=np.uint8)
         find = self._finder(len(codes))
         for first, block in blocks_of(source, 8 * BLOCK_ROWS):
-            found = find(self._ready(self._checked(block)))
-            here = codes[first : first + len(block)]
-            here[:, : found.shape[1]] = found
-            if self.metric in WITH_TERM:
-                steps = (self._lengths(found) - self.term_low_) / self.term_step_
-                here[:, -1] = np.rint(steps).clip(0, 255)
+            codes[first : first + len(block)] = in_small_blocks(find, self._checked(block))
         return codes
 
     def _finder(self, n_rows: int) -> Callable[[Vectors], Codes]:
-        """Return what finds the choosing bytes of rows.
+        """Return what makes codes (n, n_bytes) of a small block of rows.
 
-        Where tables lie in few axes, all is done there, if rows are enough to pay for finding them.
+        Where tables lie in few axes, the bytes that choose vectors are found there, if rows are
+        enough to pay for finding the axes.
         """
         weights, tables = self.encoder_weights_, self.tables_
         offset = self.bias_ @ weights + self.encoder_bias_
@@ -203,15 +189,18 @@ class GenerativeQuantizer(VectorModel):
         if axes is not None:
             weights = axes.T @ weights
             tables = map_over_blocks(lambda block: block @ axes, tables)
-        find = partial(
-            find_codes, tables=tables, weights=weights, offset=offset, n_sweeps=int(self.n_sweeps)
-        )
+        find = code_finder(tables, weights, offset, int(self.n_sweeps))
 
-        def inside(rows: Vectors) -> Vectors:
-            centred = rows - self.bias_
-            return centred if axes is None else centred @ axes
+        def codes_of(block: Vectors) -> Codes:
+            centred = self._ready(block) - self.bias_
+            found = find(centred if axes is None else centred @ axes)
+            if self.metric not in WITH_TERM:
+                return found
+            lengths = squared_lengths(found, self.tables_, self.bias_)
+            steps = np.rint((lengths - self.term_low_) / self.term_step_).clip(0, 255)
+            return np.hstack([found, steps.astype(np.uint8)[:, None]])
 
-        return lambda rows: find(map_over_blocks(inside, rows))
+        return codes_of
 
     def decode(self, codes: ArrayLike) -> Vectors:
         """Vectors (n, d) float32 that codes (n, n_bytes) stand for."""
