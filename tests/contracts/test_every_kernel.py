@@ -226,16 +226,26 @@ def codes_to_descend(rng: Rng) -> Arguments:
 
 
 def bytes_to_descend(rng: Rng) -> Arguments:
-    tables = whole(rng, 3 * 256, 5, size=3)
-    codes = rng.integers(0, 256, (6, 3), dtype=np.uint8)
-    residuals = whole(rng, 6, 5, size=8) - tables[codes + 256 * np.arange(3)].sum(axis=1)
-    return (residuals @ tables.T, tables @ tables.T, codes, int(rng.choice([1, 2, 5]))), {}
+    tables, vectors = whole(rng, 3 * 256, 5, size=3), whole(rng, 6, 5, size=8)
+    before, codes = rng.integers(0, 256, (2, 6, 3), dtype=np.uint8)
+    if rng.random() < 0.5:
+        before = codes.copy()
+    slopes = np.empty((6, 3 * 256), dtype=np.float32)
+    for part in range(3):
+        here = slice(256 * part, 256 * part + 256)
+        then = np.hstack([codes[:, :part], before[:, part:]])
+        residuals = vectors - tables[then + 256 * np.arange(3)].sum(axis=1)
+        slopes[:, here] = residuals @ tables[here].T
+    return (slopes, before, tables @ tables.T, codes, int(rng.choice([1, 2, 5]))), {}
 
 
 def bytes_to_choose(rng: Rng) -> Arguments:
     table, values = whole(rng, 256, 5, size=3), rng.integers(0, 256, 6, dtype=np.uint8)
     residuals, dots = whole(rng, 6, 5, size=8), table @ table.T
-    return (residuals @ table.T, np.diag(dots) / np.float32(2) - dots, table, residuals, values), {}
+    products, part = whole(rng, 6, 3, 256), int(rng.integers(3))
+    products[:, part] = residuals @ table.T
+    own = np.diag(dots) / np.float32(2) - dots
+    return (products, part, own, table, residuals, values), {}
 
 
 def sums_by_byte(rng: Rng) -> Arguments:

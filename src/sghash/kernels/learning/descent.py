@@ -111,43 +111,54 @@ def _lowest(first: Any, second: Any, third: Any, old: int, scores: Any, lanes: A
 
 
 @_fused
-def descend_bytes(slopes: Any, cross: Any, codes: Any, n_sweeps: int) -> Any:
+def descend_bytes(slopes: Any, before: Any, cross: Any, codes: Any, n_sweeps: int) -> Any:
     """Lower |x - sum_j T_j[h_j]|² of every row, byte by byte, until no byte could be better.
 
-    `codes` h (n, B) uint8 are improved in place, in at most `n_sweeps` passes over the bytes;
-    `slopes` (n, 256 B) must hold r . T_j[v] with r = x - sum_j T_j[h_j], and is kept so; `cross`
-    (256 B, 256 B) are the inner products of all table rows. Only a change costs more than a look.
-    Returns how many bytes were changed.
+    `codes` h (n, B) uint8 are improved in place, in at most `n_sweeps` passes over the bytes.
+    `slopes` (n, 256 B) must hold r . T_j[v] for r = x minus the codes' sum; those of byte j may be
+    older, of the time when bytes j and later still were as in `before` (n, B). They are brought up
+    to date byte by byte when these are looked at, from `cross` (256 B, 256 B), the inner products
+    of all table rows: only changes cost more than a look. Returns how many bytes were changed.
     """
     n, n_parts = codes.shape
     scores, lanes = np.empty(256, dtype=np.float32), np.empty(16, dtype=np.float32)
     halves = np.empty(256 * n_parts, dtype=np.float32)
     for k in range(256 * n_parts):
         halves[k] = np.float32(0.5) * cross[k, k]
+    # Table rows that went and came, in turn; each byte's slopes know of the first `known`.
+    gone = np.empty(n_parts * (n_sweeps + 1), dtype=np.int64)
+    come = np.empty(n_parts * (n_sweeps + 1), dtype=np.int64)
+    known = np.empty(n_parts, dtype=np.int64)
     n_changes = 0
     for i in range(n):
-        slope = slopes[i]
+        slope, n_known = slopes[i], 0
+        for part in range(n_parts):
+            known[part] = n_known
+            if before[i, part] != codes[i, part]:
+                gone[n_known] = 256 * part + np.int64(before[i, part])
+                come[n_known] = 256 * part + np.int64(codes[i, part])
+                n_known += 1
         # So many bytes have to be looked at without a change until nothing can change any more.
         left, part = n_parts, 0
         for _ in range(n_sweeps * n_parts):
             first = 256 * part
+            own = slope[first : first + 256]
+            for change in range(known[part], n_known):
+                old_row = cross[gone[change], first : first + 256]
+                new_row = cross[come[change], first : first + 256]
+                for v in range(256):
+                    own[v] += old_row[v] - new_row[v]
+            known[part] = n_known
             old = np.int64(codes[i, part])
-            new = _lowest(
-                halves[first : first + 256],
-                slope[first : first + 256],
-                cross[first + old, first : first + 256],
-                old,
-                scores,
-                lanes,
-            )
+            here = cross[first + old, first : first + 256]
+            new = _lowest(halves[first : first + 256], own, here, old, scores, lanes)
             left -= 1
             if new != old:
                 codes[i, part] = new
+                gone[n_known], come[n_known] = first + old, first + new
+                n_known += 1
                 n_changes += 1
-                left = n_parts - 1
-                gone, come = cross[first + old], cross[first + new]
-                for k in range(256 * n_parts):
-                    slope[k] += gone[k] - come[k]
+                left = n_parts
             if left == 0:
                 break
             part = part + 1 if part + 1 < n_parts else 0
@@ -155,19 +166,21 @@ def descend_bytes(slopes: Any, cross: Any, codes: Any, n_sweeps: int) -> Any:
 
 
 @_fused
-def choose_bytes(products: Any, own: Any, table: Any, residuals: Any, values: Any) -> Any:
-    """Choose one byte of every row anew, given all others: the same step for a whole block.
+def choose_bytes(
+    products: Any, part: int, own: Any, table: Any, residuals: Any, values: Any
+) -> Any:
+    """Choose byte `part` of every row anew, given all others: one step for a whole block.
 
-    `residuals` r (n, d) = x - sum_j T_j[h_j] are kept so; `products` (n, 256) must hold r . T[v] for
-    the rows T[v] (256, d) of this byte's `table`, `own` (256, 256) |T[v]|² / 2 - T[u] . T[v];
-    `values` (n,) uint8 are the byte's. Returns how many were changed.
+    `residuals` r (n, d) = x - sum_j T_j[h_j] are kept so; `products` (n, B, 256) must hold r . T[v]
+    at `part` for the rows T[v] (256, d) of this byte's `table`, `own` (256, 256) must be
+    |T[v]|² / 2 - T[u] . T[v]; `values` (n,) uint8 are the byte's. Returns how many were changed.
     """
     scores, lanes = np.empty(256, dtype=np.float32), np.empty(16, dtype=np.float32)
     nothing = np.zeros(256, dtype=np.float32)
     n_changes = 0
     for i in range(len(values)):
         old = np.int64(values[i])
-        new = _lowest(own[old], products[i], nothing, old, scores, lanes)
+        new = _lowest(own[old], products[i, part], nothing, old, scores, lanes)
         if new != old:
             values[i] = new
             n_changes += 1

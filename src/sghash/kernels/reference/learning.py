@@ -203,28 +203,38 @@ def descend_codes(
         slope[:] = target - h @ gram
 
 
-def descend_bytes(slopes: Array, cross: Array, codes: Array, n_sweeps: int) -> int:
+def descend_bytes(
+    slopes: Array, before: Array, cross: Array, codes: Array, n_sweeps: int
+) -> int:
     """Lower |x - sum_j T_j[h_j]|² byte by byte until a sweep changes nothing; ties stay."""
-    n_changes = 0
-    for h, slope in zip(codes, slopes, strict=True):
+    n_changes, n_parts = 0, codes.shape[1]
+    blocks = [256 * part + np.arange(256) for part in range(n_parts)]
+    for h, was, kept in zip(codes, before, slopes, strict=True):
+        slope = kept.copy()
+        for part, here in enumerate(blocks):
+            for late in range(part, n_parts):
+                slope[here] += cross[256 * late + int(was[late]), here]
+                slope[here] -= cross[256 * late + int(h[late]), here]
         for _ in range(n_sweeps):
-            before = h.copy()
-            for part in range(len(h)):
-                here = 256 * part + np.arange(256)
+            start = h.copy()
+            for part, here in enumerate(blocks):
+                kept[here] = slope[here]
                 old = 256 * part + int(h[part])
                 errors = cross[here, here] / 2 - slope[here] - cross[old, here]
                 if errors.min() < errors[h[part]]:
                     h[part] = errors.argmin()
                     slope += cross[old] - cross[256 * part + int(h[part])]
                     n_changes += 1
-            if (h == before).all():
+            if (h == start).all():
                 break
     return n_changes
 
 
-def choose_bytes(products: Array, own: Array, table: Array, residuals: Array, values: Array) -> int:
+def choose_bytes(
+    products: Array, part: int, own: Array, table: Array, residuals: Array, values: Array
+) -> int:
     """Replace one byte of every row by the value of least squared error; ties stay."""
-    errors = own[values] - products
+    errors = own[values] - products[:, part]
     rows = np.arange(len(values))
     old = values.copy()
     values[:] = np.where(errors.min(axis=1) < errors[rows, old], errors.argmin(axis=1), old)

@@ -31,10 +31,8 @@ RIDGE = 4.0
 BLOCK = 512
 #: Rows and iterations of the k-means that the tables start from.
 START_ROWS, START_ITERATIONS = 16_384, 6
-#: Codes of at most so many bytes keep this share of the variance.
-FEW_BYTES, KEPT_SHARE = 8, 0.98
-#: The shares of the axes that the sweeps of longer codes look at.
-SWEEPS = (0.75, 1.0)
+#: So much of the variance is kept in any case.
+KEPT_SHARE = 0.96
 #: Wider vectors are brought to at most `MOST_AXES` axes, found from a sample.
 WIDE, MOST_AXES, AXES_ROWS = 1024, 512, 8192
 #: Directions of the encoder per byte.
@@ -43,7 +41,6 @@ DIRECTIONS = 8
 ROUNDING = 1e-9
 
 
-Improvement = Callable[[Vectors, Codes], None]
 Finder = Callable[[Vectors], Codes]
 
 
@@ -58,8 +55,8 @@ def axes_worth_coding(vectors: Vectors, n_bytes: int, rng: Generator) -> Axes:
     """Principal axes of vectors (n, d) of mean zero, without those that get no bits.
 
     Of a Gaussian, the best code of 8 `n_bytes` bits spends ½ log2(variance / level) bits on an
-    axis and none on axes below the level (reverse water-filling). Vectors are no Gaussian: short
-    codes, which tell clusters apart, keep at least `KEPT_SHARE` of the variance.
+    axis and none on axes below the level (reverse water-filling). Vectors are no Gaussian: their
+    clusters differ along lesser axes too, so at least `KEPT_SHARE` of the variance is kept.
     """
     if vectors.shape[1] > WIDE:
         with single_threaded_blas():
@@ -71,9 +68,8 @@ def axes_worth_coding(vectors: Vectors, n_bytes: int, rng: Generator) -> Axes:
     if not len(variances):
         return Axes(axes, variances)
     shares = np.cumsum(variances) / variances.sum()
-    n_kept = int(np.count_nonzero(variances > _water_level(variances, 8 * n_bytes)))
-    if n_bytes <= FEW_BYTES:
-        n_kept = max(n_kept, int(np.searchsorted(shares, KEPT_SHARE)) + 1)
+    n_above = int(np.count_nonzero(variances > _water_level(variances, 8 * n_bytes)))
+    n_kept = max(n_above, int(np.searchsorted(shares, KEPT_SHARE)) + 1)
     return Axes(np.ascontiguousarray(axes[:, :n_kept]), variances[:n_kept])
 
 
@@ -164,34 +160,60 @@ def improve_codes(vectors: Vectors, codes: Codes, *, tables: Vectors, n_sweeps: 
     The error of no row rises. Costs one product of the residuals with all tables, and then little
     but for bytes that change.
     """
-    descend = _descent(tables, n_sweeps)
+    from sghash.kernels.learning.clusters import subtract_tables
+    from sghash.kernels.learning.descent import descend_bytes
+
+    with single_threaded_blas():
+        cross = _cross(tables)
+    turned = np.ascontiguousarray(tables.reshape(-1, tables.shape[2]).T)
 
     def improve(rows: Vectors, its_codes: Codes) -> Codes:
         better = its_codes.copy()
         for first, block in blocks_of(rows, BLOCK):
-            descend(block, better[first : first + len(block)])
+            here = better[first : first + len(block)]
+            residuals = block.copy()
+            subtract_tables(residuals, here, tables)
+            descend_bytes(residuals @ turned, here.copy(), cross, here, n_sweeps)
         return better
 
     return map_over_blocks(improve, vectors, codes)
 
 
-def code_finder(tables: Vectors, weights: Vectors, offset: Vectors, n_sweeps: int) -> Finder:
+def code_finder(
+    tables: Vectors, weights: Vectors, offset: Vectors, n_sweeps: int, *, many: bool
+) -> Finder:
     """Return what finds codes (n, n_bytes) of a small block of vectors (n, d).
 
     They begin as a guess: each byte's nearest table row along its own eight directions, by itself,
-    where vectors are seen as x @ weights (d, 8 n_bytes) + offset. Codes of few bytes are then
-    improved until nothing changes, longer ones by sweeps, whose cost does not depend on how many
-    bytes change.
+    where vectors are seen as x @ weights (d, 8 n_bytes) + offset. Then every byte is chosen given
+    the others, `n_sweeps` times or until nothing changes: by products with one table after the
+    other, and for `many` rows, which pay for the products of all pairs of table rows, the first
+    sweep alone.
     """
+    from sghash.kernels.learning.clusters import subtract_tables
+    from sghash.kernels.learning.descent import choose_bytes, descend_bytes
+
     with single_threaded_blas():
         guess = _guesser(tables, weights, offset)
-        is_short = len(tables) <= FEW_BYTES
-        improve = _descent(tables, n_sweeps) if is_short else _sweeps(tables)
+        own = [_own_scores(table) for table in tables]
+        turned = [np.ascontiguousarray(table.T) for table in tables]
+        cross = _cross(tables) if many and n_sweeps > 1 else None
 
     def find(block: Vectors) -> Codes:
-        codes = guess(block)
-        improve(block, codes)
-        return codes
+        before = guess(block)
+        codes, residuals = np.ascontiguousarray(before.T), block.copy()
+        subtract_tables(residuals, before, tables)
+        products = np.empty((len(block), len(tables), 256), dtype=np.float32)
+        for sweep in range(n_sweeps):
+            for part, table in enumerate(tables):
+                np.matmul(residuals, turned[part], out=products[:, part])
+                choose_bytes(products, part, own[part], table, residuals, codes[part])
+            if sweep == 0 and cross is not None:
+                found = np.ascontiguousarray(codes.T)
+                slopes = products.reshape(len(block), -1)
+                descend_bytes(slopes, before, cross, found, n_sweeps - 1)
+                return found
+        return np.ascontiguousarray(codes.T)
 
     return find
 
@@ -205,46 +227,9 @@ def in_small_blocks(function: Finder, vectors: Vectors) -> Codes:
     return map_over_blocks(of_block, vectors)
 
 
-def _descent(tables: Vectors, n_sweeps: int) -> Improvement:
-    """What improves codes of a block in place by the cross products of all table rows."""
-    from sghash.kernels.learning.clusters import subtract_tables
-    from sghash.kernels.learning.descent import descend_bytes
-
+def _cross(tables: Vectors) -> Vectors:
     flat = tables.reshape(-1, tables.shape[2])
-    with single_threaded_blas():
-        cross, turned = flat @ flat.T, np.ascontiguousarray(flat.T)
-
-    def descend(block: Vectors, codes: Codes) -> None:
-        residuals = block.copy()
-        subtract_tables(residuals, codes, tables)
-        descend_bytes(residuals @ turned, cross, codes, n_sweeps)
-
-    return descend
-
-
-def _sweeps(tables: Vectors) -> Improvement:
-    """What improves codes of a block in place, byte by byte, by products with one table each.
-
-    The first sweep sees the leading axes alone, where most of the choice is made.
-    """
-    from sghash.kernels.learning.clusters import subtract_tables
-    from sghash.kernels.learning.descent import choose_bytes
-
-    own = [_own_scores(table) for table in tables]
-    width = tables.shape[2]
-    seen = [max(1, int(share * width)) for share in SWEEPS]
-    turned = [np.ascontiguousarray(table.T) for table in tables]
-
-    def sweep(block: Vectors, codes: Codes) -> None:
-        residuals, columns = block.copy(), np.ascontiguousarray(codes.T)
-        subtract_tables(residuals, codes, tables)
-        for n_axes in seen:
-            for part, table in enumerate(tables):
-                products = residuals[:, :n_axes] @ turned[part][:n_axes]
-                choose_bytes(products, own[part], table, residuals, columns[part])
-        codes[:] = columns.T
-
-    return sweep
+    return flat @ flat.T
 
 
 def _own_scores(table: Vectors) -> Vectors:

@@ -49,6 +49,8 @@ MAX_ROWS = 65_536
 MAX_BYTES = 32
 #: Training ends when a round lowers the error by a smaller share.
 LEAST_GAIN = 0.01
+#: Codes of more bytes are swept over so often at most when they are encoded.
+LONG_BYTES, LONG_SWEEPS = 16, 2
 #: From so many rows on it pays to look for the axes of the tables.
 MANY_ROWS = 4096
 #: Metrics whose scores have a term of the code alone, |x(h)|²: it takes the last byte.
@@ -151,7 +153,7 @@ class GenerativeQuantizer(VectorModel):
         tables, _ = centred_tables(tables, codes)
         weights = encoder_directions(tables)
         offset = np.zeros(weights.shape[1], dtype=np.float32)
-        find = code_finder(tables, weights, offset, int(self.n_sweeps))
+        find = code_finder(tables, weights, offset, self._encode_sweeps(), many=True)
         codes = in_small_blocks(find, rows)
         return fit_tables(rows, codes), codes
 
@@ -163,6 +165,11 @@ class GenerativeQuantizer(VectorModel):
     def _n_coded(self) -> int:
         """Bytes that choose vectors; the other holds the length."""
         return int(self.n_bytes) - (self.metric in WITH_TERM)
+
+    def _encode_sweeps(self) -> int:
+        """Sweeps of `encode`: at most two for long codes, where more cost much and gain little."""
+        most = self.n_sweeps if self.n_bytes <= LONG_BYTES else LONG_SWEEPS
+        return int(min(self.n_sweeps, most))
 
     def _ready(self, vectors: Vectors) -> Vectors:
         return unit_rows(vectors) if self.metric == "cosine" else vectors
@@ -189,7 +196,9 @@ class GenerativeQuantizer(VectorModel):
         if axes is not None:
             weights = axes.T @ weights
             tables = map_over_blocks(lambda block: block @ axes, tables)
-        find = code_finder(tables, weights, offset, int(self.n_sweeps))
+        find = code_finder(
+            tables, weights, offset, self._encode_sweeps(), many=n_rows >= MANY_ROWS
+        )
 
         def codes_of(block: Vectors) -> Codes:
             centred = self._ready(block) - self.bias_
