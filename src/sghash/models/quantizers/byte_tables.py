@@ -35,6 +35,8 @@ START_ROWS, START_ITERATIONS = 16_384, 6
 KEPT_SHARE = 0.96
 #: Wider vectors are brought to at most `MOST_AXES` axes, found from a sample.
 WIDE, MOST_AXES, AXES_ROWS = 1024, 512, 8192
+#: Up to so many bytes, encoding goes by the products of all pairs of table rows.
+MOST_CROSSED = 16
 #: Directions of the encoder per byte.
 DIRECTIONS = 8
 #: Axes of tables with less of the tables' energy are rounding.
@@ -186,9 +188,9 @@ def code_finder(
 
     They begin as a guess: each byte's nearest table row along its own eight directions, by itself,
     where vectors are seen as x @ weights (d, 8 n_bytes) + offset. Then every byte is chosen given
-    the others, `n_sweeps` times or until nothing changes: by products with one table after the
-    other, and for `many` rows, which pay for the products of all pairs of table rows, the first
-    sweep alone.
+    the others, `n_sweeps` times or until nothing changes, by products with one table after the
+    other. With `many` rows, codes of few bytes are swept so once, and go on from there by the
+    products of all pairs of table rows; those of long codes would not stay near the processor.
     """
     from sghash.kernels.learning.clusters import subtract_tables
     from sghash.kernels.learning.descent import choose_bytes, descend_bytes
@@ -197,18 +199,18 @@ def code_finder(
         guess = _guesser(tables, weights, offset)
         own = [_own_scores(table) for table in tables]
         turned = [np.ascontiguousarray(table.T) for table in tables]
-        cross = _cross(tables) if many and n_sweeps > 1 else None
+        cross = _cross(tables) if many and len(tables) <= MOST_CROSSED else None
 
     def find(block: Vectors) -> Codes:
         before = guess(block)
         codes, residuals = np.ascontiguousarray(before.T), block.copy()
         subtract_tables(residuals, before, tables)
         products = np.empty((len(block), len(tables), 256), dtype=np.float32)
-        for sweep in range(n_sweeps):
+        for _ in range(n_sweeps):
             for part, table in enumerate(tables):
                 np.matmul(residuals, turned[part], out=products[:, part])
                 choose_bytes(products, part, own[part], table, residuals, codes[part])
-            if sweep == 0 and cross is not None:
+            if cross is not None and n_sweeps > 1:
                 found = np.ascontiguousarray(codes.T)
                 slopes = products.reshape(len(block), -1)
                 descend_bytes(slopes, before, cross, found, n_sweeps - 1)
@@ -241,14 +243,15 @@ def _own_scores(table: Vectors) -> Vectors:
 def _guesser(tables: Vectors, weights: Vectors, offset: Vectors) -> Finder:
     parts = [slice(DIRECTIONS * part, DIRECTIONS * (part + 1)) for part in range(len(tables))]
     rows = [table @ weights[:, own] for table, own in zip(tables, parts, strict=True)]
-    halves = [np.square(own).sum(axis=1) / np.float32(2) for own in rows]
-    turned = [np.ascontiguousarray(-own.T) for own in rows]
+    # |T|² / 2 - p . T as one product: a ninth number of every row, 1.
+    turned = [np.vstack([-own.T, np.square(own).sum(axis=1) / np.float32(2)]) for own in rows]
 
     def guess(block: Vectors) -> Codes:
-        projections = block @ weights + offset
+        seen = np.ones((len(block), len(tables), DIRECTIONS + 1), dtype=np.float32)
+        seen[:, :, :DIRECTIONS] = (block @ weights + offset).reshape(len(block), -1, DIRECTIONS)
         codes = np.empty((len(block), len(tables)), dtype=np.uint8)
-        for part, own in enumerate(parts):
-            codes[:, part] = (projections[:, own] @ turned[part] + halves[part]).argmin(axis=1)
+        for part, table in enumerate(turned):
+            codes[:, part] = (seen[:, part] @ table).argmin(axis=1)
         return codes
 
     return guess

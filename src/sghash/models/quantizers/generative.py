@@ -48,7 +48,7 @@ MAX_ROWS = 65_536
 #: The normal equations of more bytes would not fit.
 MAX_BYTES = 32
 #: Training ends when a round lowers the error by a smaller share.
-LEAST_GAIN = 0.01
+LEAST_GAIN = 0.015
 #: Codes of more bytes are swept over so often at most when they are encoded.
 LONG_BYTES, LONG_SWEEPS = 16, 2
 #: From so many rows on it pays to look for the axes of the tables.
