@@ -203,9 +203,7 @@ def descend_codes(
         slope[:] = target - h @ gram
 
 
-def descend_bytes(
-    slopes: Array, before: Array, cross: Array, codes: Array, n_sweeps: int
-) -> int:
+def descend_bytes(slopes: Array, before: Array, cross: Array, codes: Array, n_sweeps: int) -> int:
     """Lower |x - sum_j T_j[h_j]|² byte by byte until a sweep changes nothing; ties stay."""
     n_changes, n_parts = 0, codes.shape[1]
     blocks = [256 * part + np.arange(256) for part in range(n_parts)]

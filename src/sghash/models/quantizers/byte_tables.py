@@ -68,7 +68,8 @@ def axes_worth_coding(vectors: Vectors, n_bytes: int, rng: Generator) -> Axes:
     else:
         _, axes, variances = principal_axes(vectors, vectors.shape[1])
     if not len(variances):
-        return Axes(axes, variances)
+        # All vectors are equal: any axis will do, and its variance is not looked at.
+        return Axes(np.eye(vectors.shape[1], 1, dtype=np.float32), np.ones(1))
     shares = np.cumsum(variances) / variances.sum()
     n_above = int(np.count_nonzero(variances > _water_level(variances, 8 * n_bytes)))
     n_kept = max(n_above, int(np.searchsorted(shares, KEPT_SHARE)) + 1)
@@ -83,7 +84,9 @@ def _water_level(variances: NDArray[np.float64], n_bits: int) -> float:
     return float(2 ** levels[np.count_nonzero(logs > levels) - 1])
 
 
-def start_codes(rows: Vectors, variances: NDArray[np.float64], n_bytes: int, rng: Generator) -> Codes:
+def start_codes(
+    rows: Vectors, variances: NDArray[np.float64], n_bytes: int, rng: Generator
+) -> Codes:
     """First codes (n, n_bytes) of rows (n, r) in principal axes: a k-means of some axes per byte.
 
     Axes are shared out with balanced products of variances, as optimized product quantization
@@ -91,8 +94,6 @@ def start_codes(rows: Vectors, variances: NDArray[np.float64], n_bytes: int, rng
     """
     codes = np.zeros((len(rows), n_bytes), dtype=np.uint8)
     n_axes = rows.shape[1]
-    if not n_axes:
-        return codes
     widths = [n_axes // n_bytes + (part < n_axes % n_bytes) for part in range(n_bytes)]
     left = rows.copy()
     for part, own in enumerate(balanced_parts(variances, widths)):
@@ -181,22 +182,18 @@ def improve_codes(vectors: Vectors, codes: Codes, *, tables: Vectors, n_sweeps: 
     return map_over_blocks(improve, vectors, codes)
 
 
-def code_finder(
-    tables: Vectors, weights: Vectors, offset: Vectors, n_sweeps: int, *, many: bool
-) -> Finder:
+def code_finder(tables: Vectors, guess: Finder, n_sweeps: int, *, many: bool) -> Finder:
     """Return what finds codes (n, n_bytes) of a small block of vectors (n, d).
 
-    They begin as a guess: each byte's nearest table row along its own eight directions, by itself,
-    where vectors are seen as x @ weights (d, 8 n_bytes) + offset. Then every byte is chosen given
-    the others, `n_sweeps` times or until nothing changes, by products with one table after the
-    other. With `many` rows, codes of few bytes are swept so once, and go on from there by the
-    products of all pairs of table rows; those of long codes would not stay near the processor.
+    They begin as what `guess` says of the block. Then every byte is chosen given the others,
+    `n_sweeps` times or until nothing changes, by products with one table after the other. With
+    `many` rows, codes of few bytes are swept so once, and go on from there by the products of all
+    pairs of table rows; those of long codes would not stay near the processor.
     """
     from sghash.kernels.learning.clusters import subtract_tables
     from sghash.kernels.learning.descent import choose_bytes, descend_bytes
 
     with single_threaded_blas():
-        guess = _guesser(tables, weights, offset)
         own = [_own_scores(table) for table in tables]
         turned = [np.ascontiguousarray(table.T) for table in tables]
         cross = _cross(tables) if many and len(tables) <= MOST_CROSSED else None
@@ -240,7 +237,16 @@ def _own_scores(table: Vectors) -> Vectors:
     return np.diag(dots) / np.float32(2) - dots
 
 
-def _guesser(tables: Vectors, weights: Vectors, offset: Vectors) -> Finder:
+def guess_by_signs(weights: Vectors, offset: Vectors) -> Finder:
+    """Return what guesses codes as the signs of x @ weights (d, 8 n_bytes) + offset."""
+    return lambda block: np.packbits(block @ weights + offset > 0, axis=1)
+
+
+def guess_by_directions(tables: Vectors, weights: Vectors) -> Finder:
+    """Return what guesses each byte by itself: its nearest row of `tables` along its directions.
+
+    Its directions are the eight columns of `weights` (d, 8 n_bytes) that belong to it.
+    """
     parts = [slice(DIRECTIONS * part, DIRECTIONS * (part + 1)) for part in range(len(tables))]
     rows = [table @ weights[:, own] for table, own in zip(tables, parts, strict=True)]
     # |T|² / 2 - p . T as one product: a ninth number of every row, 1.
@@ -248,7 +254,7 @@ def _guesser(tables: Vectors, weights: Vectors, offset: Vectors) -> Finder:
 
     def guess(block: Vectors) -> Codes:
         seen = np.ones((len(block), len(tables), DIRECTIONS + 1), dtype=np.float32)
-        seen[:, :, :DIRECTIONS] = (block @ weights + offset).reshape(len(block), -1, DIRECTIONS)
+        seen[:, :, :DIRECTIONS] = (block @ weights).reshape(len(block), -1, DIRECTIONS)
         codes = np.empty((len(block), len(tables)), dtype=np.uint8)
         for part, table in enumerate(turned):
             codes[:, part] = (seen[:, part] @ table).argmin(axis=1)
@@ -290,8 +296,9 @@ def axes_of_tables(tables: Vectors) -> Vectors | None:
     flat = tables.reshape(-1, tables.shape[2])
     if flat.shape[1] > WIDE:
         return None
+    wide = flat.astype(np.float64)
     with single_threaded_blas():
-        values, axes = np.linalg.eigh((flat.T @ flat).astype(np.float64))
+        values, axes = np.linalg.eigh(wide.T @ wide)
     used = int(np.count_nonzero(values > ROUNDING * values.sum()))
     if used > 0.9 * flat.shape[1]:
         return None
