@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import faiss
 import numpy as np
-
 from measuring.fits import on_threads
 from measuring.splits import QUICK_SETS, SETS, Split, split_of, truth_of
 from measuring.verdicts import Target, at_least, at_most, line
+
 from sghash.evaluation import metrics
 from sghash.experiments.sets import BenchSet
 from sghash.index import TableIndex
