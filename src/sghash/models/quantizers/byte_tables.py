@@ -131,8 +131,11 @@ def squared_lengths(codes: Codes, tables: Vectors, bias: Vectors) -> Vectors:
 def mean_error(vectors: Vectors, codes: Codes, tables: Vectors) -> float:
     """Mean squared distance of vectors (n, d) to what their codes stand for."""
 
+    from sghash.kernels.learning.clusters import subtract_tables
+
     def of_block(block: Vectors, its_codes: Codes) -> tuple[NDArray[np.float64]]:
-        gaps = block - decode_tables(its_codes, tables)
+        gaps = block.copy()
+        subtract_tables(gaps, its_codes, tables)
         return (np.array([np.einsum("ij,ij->", gaps, gaps, dtype=np.float64)]),)
 
     return float(sum_over_blocks(of_block, vectors, codes)[0][0]) / len(vectors)
@@ -143,7 +146,7 @@ def fit_tables(vectors: Vectors, codes: Codes) -> Vectors:
 
     Single precision will do: the largest eigenvalue is about n n_bytes / 256, the least `RIDGE`.
     """
-    from scipy.linalg import solve
+    from scipy.linalg import cho_factor, cho_solve
 
     from sghash.kernels.learning.clusters import add_by_byte, count_pairs
 
@@ -152,9 +155,11 @@ def fit_tables(vectors: Vectors, codes: Codes) -> Vectors:
     sums = np.zeros((n_parts, 256, width), dtype=np.float32)
     count_pairs(codes, gram)
     add_by_byte(vectors, codes, sums)
-    gram[np.diag_indices_from(gram)] += np.float32(RIDGE)
+    gram.reshape(-1)[:: len(gram) + 1] += np.float32(RIDGE)
     with single_threaded_blas():
-        solved = solve(gram, sums.reshape(-1, width), lower=True, assume_a="pos", overwrite_a=True)
+        # The lower triangle by rows is the upper one by columns, which LAPACK takes without a copy.
+        factor = cho_factor(gram.T, overwrite_a=True, check_finite=False)
+        solved = cho_solve(factor, sums.reshape(-1, width), check_finite=False)
     return np.ascontiguousarray(solved, dtype=np.float32).reshape(n_parts, 256, width)
 
 
