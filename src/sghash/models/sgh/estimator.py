@@ -144,7 +144,7 @@ class SGH(GenerativeHasher):
         kl_weight: float | tuple[float, float] = KL_WEIGHT,
         n_steps: int | None = None,
         batch_size: int = 500,
-        learning_rate: float = 0.01,
+        learning_rate: float | None = None,
         max_rows: int | None = MAX_ROWS,
         recipe: Recipe | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
