@@ -168,8 +168,7 @@ def fit(
     n_steps = settings.budget(batches.n_rows / batches.batch_size, ranked=ranked)
     data = Data(batches, held_out, n_steps)
     if ranked:
-        n_rows = ranked_rows(settings, batches.n_rows, vectors.shape[1])
-        trainer = train_ranked(settings, data, n_rows, rng, listener, supervision)
+        trainer = train_ranked(settings, data, vectors.shape[1], rng, listener, supervision)
     else:
         trainer = train(settings, data, rng, listener, supervision)
     refitted = Refitted()
@@ -218,13 +217,14 @@ def ranked_rows(settings: Settings, n: int, width: int) -> int:
 def train_ranked(
     settings: Settings,
     data: Data,
-    n_rows: int,
+    width: int,
     rng: np.random.Generator,
     listener: Listener,
     supervision: Sequence[Term] = (),
 ) -> Trainer:
     """Train beside a ranking loss, in principal coordinates of a sample; return it lifted."""
-    plan = settings.plan(n_rows, data.n_steps)
+    n_rows = ranked_rows(settings, data.batches.n_rows, width)
+    plan = settings.plan(n_rows, width, data.n_steps)
     rows = data.batches.take(plan.n_rows, rng)
     order = rng.permutation(len(rows))
     sample = rows[order[: plan.n_sample]]

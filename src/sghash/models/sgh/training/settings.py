@@ -23,11 +23,14 @@ MAX_VISITS = 20
 
 
 #: Vectors that are looked at per bit where `neighbors` says nothing, of 16 bits at least.
-POOL_ROWS_PER_BIT = 1875
+POOL_ROWS_PER_BIT = 3000
+#: Numbers in a set of usual size (60,000 vectors of width 384), and how many times as many steps
+#: are taken at most where there are more of them.
+USUAL_NUMBERS, MOST_MORE = 60_000 * 384, 2.0
 
 
 #: Times that a vector is an anchor, each time with another of its neighbours perhaps.
-VISITS = 3
+VISITS = 2
 #: Vectors from which axes, units and the start are learned.
 SAMPLE_ROWS = 6000
 #: Principal axes that training looks at, without and with `neighbors`, or as many as bits.
@@ -127,15 +130,20 @@ class Settings:
             return min(MAX_STEPS, 500 + 45 * self.n_bits)
         if self.neighbors:
             return 2500 if self.hidden else min(1500, 600 + 8 * self.n_bits)
-        return min(1000, 150 + 5 * self.n_bits)
+        return min(1000, 200 + 6 * self.n_bits)
 
-    def plan(self, n_rows: int, n_steps: int) -> Plan:
-        """Return the budget of a training beside a ranking loss, of at most `n_rows` vectors."""
+    def plan(self, n_rows: int, width: int, n_steps: int) -> Plan:
+        """Return the budget of a training beside a ranking loss, of at most `n_rows` vectors.
+
+        `n_steps` is the budget of a set of usual size: larger and wider ones have more to learn
+        from, small ones less.
+        """
         n_pairs = max(1, min(self.batch_size, n_rows) // (1 if self.hidden else 2))
+        more = 1.0 if self.hidden else np.sqrt(n_rows * width / USUAL_NUMBERS).clip(1, MOST_MORE)
         if not self.neighbors:
-            n_rows = min(n_rows, POOL_ROWS_PER_BIT * max(16, self.n_bits))
+            n_rows = min(n_rows, max(POOL_ROWS_PER_BIT * max(16, self.n_bits), n_rows // 4))
         if self.n_steps is None and self.recipe.n_passes is None:
-            n_steps = min(n_steps, -(-MAX_VISITS * n_rows // n_pairs))
+            n_steps = min(int(more * n_steps), -(-MAX_VISITS * n_rows // n_pairs))
         n_anchors = n_rows if self.neighbors else max(1, n_steps * n_pairs // VISITS)
         return Plan(
             n_rows=n_rows,
