@@ -62,7 +62,7 @@ class Scaling(NamedTuple):
         rows = unit_rows(sample) if cosine else sample
         mean = rows.mean(axis=0, dtype=np.float64)
         mean32 = mean.astype(np.float32)
-        variance = float(np.square(rows - mean32).mean(dtype=np.float64))
+        variance = float(np.square(rows - mean32, dtype=np.float64).mean())
         # Constant data has no scale of its own.
         unit = float(np.sqrt(variance)) or 1.0
         return cls(mean32, unit, cosine)
