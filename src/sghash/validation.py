@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import InvalidDtype, InvalidInput
+from sghash.frames import refuse_frame
 
 Codes: TypeAlias = NDArray[np.uint8]
 Vectors: TypeAlias = NDArray[np.float32]
@@ -192,6 +193,7 @@ def check_vectors(
     vectors: ArrayLike, *, width: int | None = None, name: str = "vectors"
 ) -> Vectors:
     """Return vectors as a contiguous (n, d) float32 array of finite numbers; 1-D is one row."""
+    refuse_frame(vectors)
     array = np.asarray(vectors)
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
         raise InvalidDtype(f"{name} must be real numbers, got {array.dtype}")

@@ -12,18 +12,31 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags, check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of
-from sghash.errors import BadFile, InvalidDtype, InvalidInput, SghashError
+from sghash.errors import BadFile, InvalidInput
 from sghash.models.capabilities import Capabilities
+from sghash.models.inputs import (
+    check_block,
+    check_is_fitted,
+    is_plain,
+    is_source,
+    one_vector_as_table,
+    refuse_one_vector,
+    translate_sklearn_errors,
+    validate_data,
+)
+from sghash.models.late_estimator import (
+    LateEstimator,
+    estimators_if_loaded,
+    made_by_hand,
+    refuse_unknown_options,
+)
 from sghash.models.shared.feature_names import output_names
 from sghash.models.shared.scorers import Scorer, linear_scorer
 from sghash.models.shared.seeds import generator_of
@@ -59,7 +72,16 @@ class Progress(NamedTuple):
 Callback = Callable[[Progress], None]
 
 
-class VectorModel(TransformerMixin, BaseEstimator, ABC):
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator, TransformerMixin
+    from sklearn.utils import Tags
+
+    class _Estimator(TransformerMixin, BaseEstimator): ...
+else:
+    _Estimator = LateEstimator
+
+
+class VectorModel(_Estimator, ABC):
     """Abstract: a model that learns from vectors (n, d), whatever kind of code it makes of them."""
 
     #: What callers may use of the model; a property where it depends on options.
@@ -78,6 +100,12 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     shape_options: ClassVar[tuple[str, ...]] = ()
     #: Attributes that `save` writes for information: no part of the fingerprint.
     recorded_names: ClassVar[tuple[str, ...]] = ()
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        """Refuse options that the model has not, before it is made."""
+        refuse_unknown_options(cls, options)
+        made_by_hand(cls)
+        return super().__new__(cls)
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         """Learn from finite vectors (n, d) float32 and set the attributes named in `learned_names`.
@@ -231,9 +259,15 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
             return _refuse_huge(validate_data(self, sample, dtype=np.float32, order="C"))
 
     def _vectors_to_read(self, X: ArrayLike | VectorSource) -> VectorSource | NDArray[Any]:
-        """Check the width; numbers are checked and converted block by block."""
+        """Check the width; numbers are checked and converted block by block.
+
+        A single vector (d,) is a table of one row.
+        """
         check_is_fitted(self)
         if not is_source(X):
+            X = one_vector_as_table(X)
+            if is_plain(X) and X.shape[1] == self.n_features_in_ and not self._names_columns():
+                return X
             with translate_sklearn_errors():
                 return validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
         if X.shape[1] != self.n_features_in_:
@@ -244,9 +278,11 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         return X
 
     def _checked(self, block: NDArray[Any]) -> Vectors:
-        # What overflows float32 is refused as infinite; sums may overflow both ways, to NaN.
-        with translate_sklearn_errors(), np.errstate(over="ignore", invalid="ignore"):
-            return check_array(block, dtype=np.float32, order="C", estimator=self)
+        return check_block(self, block)
+
+    def _names_columns(self) -> bool:
+        """Whether the model was fitted on a table with named columns, which must come again."""
+        return hasattr(self, "feature_names_in_")
 
     def _check_sweeps(self, sweeps: int) -> None:
         """Refuse `sweeps` that are no count, or of a model that cannot make any."""
@@ -260,6 +296,9 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         """Tell the caller's `callback`, if the model has one, how far training is."""
         if self.callback is not None:
             self.callback(Progress(step, total, values))
+
+
+estimators_if_loaded(VectorModel)
 
 
 class BinaryHasher(VectorModel):
@@ -310,6 +349,7 @@ class BinaryHasher(VectorModel):
 
     def transform(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Hash each row of `X` (n, d) to unpacked bits (n, n_bits) bool."""
+        refuse_one_vector(X)
         return unpack_bits(self.encode(X), self.n_bits)
 
     def decode(self, codes: ArrayLike) -> Vectors:
@@ -325,42 +365,6 @@ class BinaryHasher(VectorModel):
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:
         """Names of the columns of `transform`: "bit0", "bit1", ..."""
         return output_names(self, input_features, "bit", self.n_bits)
-
-
-# What to do about an input that scikit-learn refuses, by a word of its sentence.
-_REMEDIES = {
-    "NaN": "remove or fill these values first",
-    "infinity": "remove these values or rescale the vectors first",
-    "parse": "give real numbers",
-    "features": "use vectors of the same kind as those the model was fitted on",
-}
-
-
-@contextmanager
-def translate_sklearn_errors() -> Iterator[None]:
-    """Turn what scikit-learn refuses into our errors: its sentence on one line, with a remedy."""
-    try:
-        # Infinite numbers are refused; that their sum is none needs no warning.
-        with np.errstate(over="ignore", invalid="ignore"):
-            yield
-    except SghashError:
-        raise
-    except (ValueError, TypeError) as error:
-        sentence = " ".join(str(error).split()).rstrip(".")
-        if "contains NaN" in sentence:
-            # What follows is advice about classifiers.
-            sentence = sentence.partition(". ")[0]
-        remedy = next((text for word, text in _REMEDIES.items() if word in sentence), None)
-        kind = InvalidDtype if isinstance(error, TypeError) else InvalidInput
-        raise kind(f"{sentence}: {remedy}" if remedy else sentence) from error
-
-
-def is_source(X: Any) -> TypeGuard[VectorSource]:
-    """Whether `X` is read by ranges of rows: a memory map or a `VectorSource`."""
-    if isinstance(X, np.ndarray):
-        return isinstance(X, np.memmap) and X.ndim == 2
-    # What isinstance(X, VectorSource) asks, in a tenth of its time.
-    return all(hasattr(X, name) for name in ("shape", "dtype", "read"))
 
 
 def sample_rows(
