@@ -31,7 +31,7 @@ def check_is_fitted(model: Any) -> None:
     """Raise `NotFitted`, which is also scikit-learn's `NotFittedError`, for an unfitted model."""
     if not model.__sklearn_is_fitted__():
         raise not_fitted(
-            f"this {type(model).__name__} is not fitted, or was given an option since that needs "
+            f"this {type(model).__name__} is not fitted yet, or was given an option since that needs "
             "another fit: call fit first, or read a fitted model with sghash.load_model"
         )
 
