@@ -251,6 +251,9 @@ class Collection:
         many the decoder lets through. Codes of quantizers have no Hamming distance: the decoder
         scores every row. `where` is a boolean mask over `ids`, a list of ids or keys, or a
         condition on metadata such as `"year >= 2000 and lang == 'de'"`.
+
+        A 1-D query is one query. Where fewer than k rows are there, the other places hold id -1
+        and the largest distance. `keys` of the answer are those the rows were added under.
         """
         return answers.neighbors_of(
             self._moment, queries, k, rerank=rerank, shortlist=shortlist, where=where,
