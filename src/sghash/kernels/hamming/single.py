@@ -108,7 +108,7 @@ def _every_other(builder: Any, a: Any, b: Any, start: int) -> Any:
 
 
 @compiled
-def _distances(
+def code_distances(
     words: NDArray[Any], first: int, last: int, query: NDArray[np.uint64], out: NDArray[np.uint16]
 ) -> None:
     """Distances of rows `first` to `last` - 1; words of 8 to 64 bits, or bytes of any width."""
@@ -163,7 +163,7 @@ def count_nearest(
     used, limit = 0, n_bits
     for first in range(0, n, PIECE_ROWS):
         last = min(first + PIECE_ROWS, n)
-        _distances(words, first, last, query, buffer)
+        code_distances(words, first, last, query, buffer)
         size = (last - first + AT_ONCE - 1) // AT_ONCE * AT_ONCE
         for i in range(last - first, size):
             buffer[i] = FULL
