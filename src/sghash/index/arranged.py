@@ -9,7 +9,6 @@ slots. Later moments write where no earlier one looks: behind a list's last code
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,20 +96,6 @@ class Arranged:
             self, blocks=self.blocks.copy(), ranks=self.ranks.copy(), terms=self.terms.copy(),
             counts=self.counts.copy(),
         )  # fmt: skip
-
-    def read_only(self) -> tuple[NDArray[Any], ...]:
-        """Blocks, ranks, terms, starts and counts, as kernels that only read want them."""
-        return tuple(
-            read_only(part)
-            for part in (self.blocks, self.ranks, self.terms, self.starts, self.counts)
-        )
-
-
-def read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A view that cannot be written to: compiled code has one type for memory and mapped files."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 def empty_arranged(

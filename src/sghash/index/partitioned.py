@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Self
+import os
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sghash.errors import InvalidInput
+from sghash.errors import BadFile, InvalidInput, SghashError
 from sghash.guards import Guard
-from sghash.index.arranged import Arranged, arrange, empty_arranged, with_rows, without
+from sghash.index.arranged import ROWS, Arranged, arrange, empty_arranged, with_rows, without
 from sghash.index.base import CodeIndex
+from sghash.index.curve import Curve, curve_of
+from sghash.index.explanation import Explanation
+from sghash.index.file import StoredIndex, read_index, write_index
+from sghash.index.partitioned_file import arranged_of, packed, parts_of, read_numbers
 from sghash.index.partitions import (
     Partitions,
     check_lists,
@@ -18,6 +23,7 @@ from sghash.index.partitions import (
     learn_code_partitions,
     learn_partitions,
 )
+from sghash.index.query_map import QueryMap, linear_map, map_of
 from sghash.index.tables import TableIndex
 from sghash.neighbors import Neighbors
 from sghash.validation import (
@@ -29,19 +35,11 @@ from sghash.validation import (
     check_codes,
     check_count,
     check_ids,
-    check_k,
     check_number,
     check_threads,
     check_vectors,
     next_ids,
 )
-
-
-class QueryMap(NamedTuple):
-    """Tables of one number per bit as a linear map of the query: slopes (n_bits, d), bias."""
-
-    slopes: Vectors
-    bias: Vectors
 
 
 class PartitionedIndex(CodeIndex):
@@ -112,6 +110,8 @@ class PartitionedIndex(CodeIndex):
         self.n_lists, self.spill, self.random_state = n_lists, float(spill), int(random_state)
         self.metric = check_choice(metric, METRICS, name="metric")
         self.query_map: QueryMap | None = None
+        #: What `measure` found; None before.
+        self.curve: Curve | None = None
         self._held = empty_arranged(None, self._n_planes, self.n_bytes)
         # What kernels are given of a moment, made once for it.
         self.prepared: tuple[Arranged, tuple[Any, ...]] | None = None
@@ -134,6 +134,12 @@ class PartitionedIndex(CodeIndex):
     def __repr__(self) -> str:
         n_lists = 0 if self.partitions is None else self.partitions.n_lists
         return f"PartitionedIndex({self.n_bytes}) with {len(self)} codes in {n_lists} lists"
+
+    @property
+    def held(self) -> Arranged:
+        """What the index holds at this moment."""
+        found: Arranged = self._held
+        return found
 
     @property
     def partitions(self) -> Partitions | None:
@@ -203,9 +209,7 @@ class PartitionedIndex(CodeIndex):
         held: Arranged = self._held
         return held.codes_at(held.rows_of(check_ids(ids)))
 
-    def rebalance(
-        self, vectors: ArrayLike | None = None, *, n_lists: int | None = None
-    ) -> None:
+    def rebalance(self, vectors: ArrayLike | None = None, *, n_lists: int | None = None) -> None:
         """Learn the lists anew from all rows: after many were added, or the data drifted.
 
         `vectors` (len(index), d), in the order of `ids`, are needed where lists are those of
@@ -247,6 +251,7 @@ class PartitionedIndex(CodeIndex):
         probes: int | None = None,
         shortlist: int | tuple[int, int] | None = None,
         margin: float | None = None,
+        target_recall: float | None = None,
         mask: ArrayLike | None = None,
         threads: int | None = None,
     ) -> Neighbors:
@@ -262,13 +267,80 @@ class PartitionedIndex(CodeIndex):
         `shortlist` rows (10 k by default; a pair for Hamming, then tables) by exact distance.
         `probes` is the number of lists to visit, None for all; of those, lists further than the
         first by more than `margin` times what the average list is, are left out. Where a `mask`
-        allows a share of the rows, as many more lists are visited.
+        allows a share of the rows, as many more lists are visited. `target_recall` chooses all
+        three from the curve that `measure` made.
         """
-        from sghash.index.probing import answer, asked_of
+        from sghash.index.probing import answer, asked_of, planned
 
-        asked = asked_of(self, self._held, queries, vectors, kept)
-        plan = asked.plan(check_k(k), probes, shortlist, margin)
+        asked = asked_of(self, self.held, queries, vectors, kept)
+        plan = planned(asked, k, probes, shortlist, margin, target_recall)
         return answer(asked, plan, mask, check_threads(threads))[0]
+
+    def measure(
+        self,
+        queries: Any,
+        ground_truth: ArrayLike,
+        *,
+        vectors: ArrayLike | None = None,
+        kept: NDArray[Any] | None = None,
+    ) -> Curve:
+        """Measure recall and cost of many settings on held-out queries, and keep the best ones.
+
+        `ground_truth` (n_queries, k) are the true ids. Queries should be like those to come, and
+        must not be rows of the index. Needed before `target_recall`.
+        """
+        from sghash.index.measuring import measured
+
+        self.curve = measured(self, queries, ground_truth, vectors, kept)
+        return self.curve
+
+    def explain(self, query: Any, k: int = 10, **options: Any) -> Explanation:
+        """Answer one query and say what was visited, what each stage cost, and what to expect.
+
+        The options are those of `search`.
+        """
+        from sghash.index.measuring import explained
+
+        return explained(self, query, k, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to `path`; an existing file is replaced only by a complete one."""
+        held, options = packed(self._held), self._options()
+        parts = parts_of(held, options)
+        if self.query_map is not None:
+            parts |= {"map_slopes": self.query_map.slopes, "map_bias": self.query_map.bias}
+        if self.curve is not None:
+            parts["curve"] = self.curve.as_array()
+        stored = {name: options[name] for name in ("n_bytes", "n_bits", "gram") if name in options}
+        codes = held.blocks.reshape(len(held.blocks), self._n_planes * ROWS)
+        write_index(path, StoredIndex(self.kind, stored, codes, held.row_ids, held.next_id, parts))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
+        """Read an index from `path` and check it; `mmap` is that of `CodeIndex.load`."""
+        stored = read_index(path, cls.kind, mmap=mmap)
+        try:
+            numbers = read_numbers(stored.parts)
+            index = cls(
+                **stored.options, n_lists=int(numbers["n_lists"]) or None,
+                metric=METRICS[int(numbers["metric"])], spill=numbers["spill"],
+                random_state=int(numbers["random_state"]),
+            )  # fmt: skip
+            held = arranged_of(
+                stored.codes, stored.parts, numbers, index.n_bytes, index._n_planes,
+                stored.row_ids, stored.next_id,
+            )  # fmt: skip
+            if not mmap:
+                index._checked(held.codes)
+            index._held = held
+            index.query_map = map_of(stored.parts, index.n_bits, held.partitions)
+            if "curve" in stored.parts:
+                index.curve = curve_of(stored.parts["curve"])
+        except KeyError as error:
+            raise BadFile(f"{path} is damaged (it lacks {error}): restore it") from error
+        except (SghashError, ValueError, TypeError, OverflowError) as error:
+            raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
+        return index
 
     def over(self, codes: Codes, row_ids: Any) -> Self:
         """Return an index of the same kind over these rows, laid out anew: lists need a copy."""
@@ -284,9 +356,7 @@ class PartitionedIndex(CodeIndex):
         if places.dtype == np.uint8:
             n_bits = self.n_bits or 8 * self.n_bytes
             return learn_code_partitions(places, n_lists, n_bits, spill=self.spill, rng=rng)
-        return learn_partitions(
-            places, n_lists, metric=self.metric, spill=self.spill, rng=rng
-        )
+        return learn_partitions(places, n_lists, metric=self.metric, spill=self.spill, rng=rng)
 
     def _terms(self, codes: Codes) -> Vectors | None:
         if self.gram is None:
@@ -326,22 +396,3 @@ def _check_place(partitions: Partitions, places: NDArray[Any], by_vectors: bool)
             f"vectors have {places.shape[1]} columns, the lists {partitions.width}: use vectors "
             "of the same kind"
         )
-
-
-def linear_map(model: Any, metric: str) -> QueryMap | None:
-    """Query tables of one number per bit as a linear map, or None where they are none."""
-    width = model.n_features_in_
-    probes = np.vstack([np.zeros((1, width)), np.eye(width)]).astype(np.float32)
-    tables = model.query_tables(probes, metric=metric).tables
-    if tables.ndim != 2:
-        return None
-    wide = tables.astype(np.float64)
-    bias, slopes = wide[0], wide[1:] - wide[0]
-    rng = np.random.default_rng(0)
-    some = rng.standard_normal((8, width))
-    some = (some / np.linalg.norm(some, axis=1, keepdims=True)).astype(np.float32)
-    right = model.query_tables(some, metric=metric).tables
-    error = np.abs(some @ slopes + bias - right).max()
-    if error > 1e-3 * max(np.abs(right - bias).max(), 1e-30):
-        return None
-    return QueryMap(np.ascontiguousarray(slopes.T, dtype=np.float32), bias.astype(np.float32))

@@ -1,4 +1,4 @@
-"""From the options of a search over lists to one compiled call: what is asked, the plan, the answer."""
+"""From the options of a search over lists to one compiled call: the plan, the answer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import InvalidDtype, InvalidInput
-from sghash.index.arranged import Arranged, read_only
+from sghash.index.arranged import Arranged
 from sghash.index.tables import with_offsets
-from sghash.kernels.compiling import announce
 from sghash.kernels.hamming.staging import words_of
 from sghash.kernels.partitions import search as kernel
 from sghash.kernels.partitions.coarse import TOGETHER
@@ -25,6 +24,7 @@ from sghash.validation import (
     Vectors,
     check_codes,
     check_count,
+    check_k,
     check_mask,
     check_number,
     check_vectors,
@@ -40,6 +40,8 @@ NO_MARGIN = 1e30
 _NO_WORDS = np.empty((0, 1), dtype=np.uint64)
 _NO_TABLES = np.empty((0, 0, 0), dtype=np.float32)
 _ALL = np.empty(0, dtype=np.bool_)
+_NO_SLOPES, _NO_BIAS = np.empty((0, 0), dtype=np.float32), np.empty(0, dtype=np.float32)
+_NO_KEPT = np.empty((0, 0), dtype=np.float32)
 
 
 class Asked(NamedTuple):
@@ -77,8 +79,7 @@ class Asked(NamedTuple):
             raise InvalidInput("a shortlist needs kept vectors, or tables beside codes")
         first, second = _lengths(shortlist, k, self)
         doubled = 2 if partitions is not None and partitions.spill_gap >= 0 else 1
-        k = min(k, n)
-        by_scan = first if staged else k
+        by_scan = first if staged else min(k, n)
         return Plan(
             k, n_lists if probes is None else min(int(probes), n_lists),
             min(doubled * by_scan, doubled * n), min(doubled * second, doubled * n),
@@ -167,7 +168,9 @@ def asked_of(
     sizes = {len(part) for part in (codes, vectors) if part is not None}
     sizes |= set() if tables is None else {tables.n_queries}
     if len(sizes) != 1:
-        raise InvalidInput(f"codes, tables and vectors are of different numbers of queries: {sizes}")
+        raise InvalidInput(
+            f"codes, tables and vectors are of different numbers of queries: {sizes}"
+        )
     return Asked(index, held, sizes.pop(), scan, vectors, codes, tables, kept)
 
 
@@ -212,15 +215,14 @@ def _prepared(index: PartitionedIndex, held: Arranged) -> tuple[Any, ...]:
         found += [padded.view(np.uint16) if HALVES else padded, halves.astype(np.float32)]
     centroids, half_squares, groups, group_squares = found
     lists = (centroids, half_squares, groups, group_squares, partitions.group_starts, words)
-    blocks, ranks, terms, starts, counts = held.read_only()
-    slopes, bias = np.empty((0, 0), dtype=np.float32), np.empty(0, dtype=np.float32)
+    slopes, bias = _NO_SLOPES, _NO_BIAS
     if index.query_map is not None:
         bias = index.query_map.bias
         slopes = np.zeros((len(bias) + TOGETHER, index.query_map.slopes.shape[1]), np.float32)
         slopes[: len(bias)] = index.query_map.slopes
     ready = (
-        read_only(slopes), read_only(bias), *(read_only(part) for part in lists),
-        blocks, ranks, terms, float(held.term_step), starts, counts,
+        slopes, bias, *lists,
+        held.blocks, held.ranks, held.terms, float(held.term_step), held.starts, held.counts,
     )  # fmt: skip
     index.prepared = held, ready
     return ready
@@ -238,13 +240,16 @@ def answer(
         if share < 1:
             # As many allowed rows as there would be rows without a mask.
             plan = plan._replace(probes=int(min(2**31, np.ceil(plan.probes / max(share, 1e-9)))))
-    distances = np.empty((n_queries, plan.k), dtype=np.float32)
-    rows = np.empty((n_queries, plan.k), dtype=np.int64)
+    width = min(plan.k, held.n)
+    distances = np.empty((n_queries, width), dtype=np.float32)
+    rows = np.empty((n_queries, width), dtype=np.int64)
     stats = np.zeros((n_queries, kernel.N_STATS), dtype=np.int64)
     if held.n and n_queries:
         _call(asked, plan, allowed, threads, distances, rows, stats)
-    else:
-        distances, rows = empty_neighbors(n_queries, plan.k, np.float32)
+    if width < plan.k or not n_queries:
+        padded = empty_neighbors(n_queries, plan.k, np.float32)
+        padded.distances[:, :width], padded.ids[:, :width] = distances, rows
+        distances, rows = padded
     return _as_neighbors(asked, distances, rows), stats
 
 
@@ -261,7 +266,7 @@ def _call(
     fixed = _prepared(index, held)
     metric = METRICS.index(index.metric)
     numbers = np.asarray(
-        [plan.k, plan.probes, plan.by_scan, plan.by_tables, asked.scan, asked.last, metric],
+        [rows.shape[1], plan.probes, plan.by_scan, plan.by_tables, asked.scan, asked.last, metric],
         dtype=np.int64,
     )
     vectors, codes, slopes = asked.vectors, asked.codes, np.empty((n_queries, 0), np.float32)
@@ -288,23 +293,22 @@ def _call(
     kept: NDArray[Any] = _NO_KEPT if asked.kept is None else asked.kept
     if kept.dtype == np.float16:
         kept = kept.view(np.uint16)
-    kept = read_only(kept)
-    announce(kernel.search_partitions, "partitioned search")
+    call = kernel.searcher(kept.dtype)
+    numbered = (numbers, plan.margin)
+    if n_queries == 1 or threads == 1:
+        call(*numbered, vectors, codes, words, slopes, byte_tables, *fixed, kept, allowed,
+             distances, rows, stats)  # fmt: skip
+        return
 
     def search(start: int, stop: int, stopped: threading.Event) -> None:
         part = slice(start, stop)
         tables = byte_tables[part] if len(byte_tables) else byte_tables
-        kernel.search_partitions(
-            numbers, plan.margin, vectors[part], codes[part], words[part], slopes[part], tables,
+        call(
+            *numbered, vectors[part], codes[part], words[part], slopes[part], tables,
             *fixed, kept, allowed, distances[part], rows[part], stats[part],
         )  # fmt: skip
 
-    run([(search, part) for part in cut(n_queries, threads if n_queries > 1 else 1)])
-
-
-_NO_SLOPES = read_only(np.empty((0, 0), dtype=np.float32))
-_NO_BIAS = read_only(np.empty(0, dtype=np.float32))
-_NO_KEPT = read_only(np.empty((0, 0), dtype=np.float16))
+    run([(search, part) for part in cut(n_queries, threads)])
 
 
 def _as_neighbors(asked: Asked, distances: Vectors, rows: NDArray[np.int64]) -> Neighbors:
@@ -319,3 +323,23 @@ def _as_neighbors(asked: Asked, distances: Vectors, rows: NDArray[np.int64]) -> 
         assert asked.tables is not None  # the scores are theirs
         return with_offsets(Neighbors(distances, ids), asked.tables.offsets)
     return Neighbors(distances, ids)
+
+
+def planned(
+    asked: Asked, k: Any, probes: Any, shortlist: Any, margin: Any, target: float | None
+) -> Plan:
+    """The plan of a search by its options, or by a recall to be reached."""
+    k, curve = check_k(k), asked.index.curve
+    if target is None:
+        return asked.plan(k, probes, shortlist, margin)
+    if probes is not None or shortlist is not None or margin is not None:
+        raise InvalidInput("target_recall chooses probes, shortlist and margin: leave them out")
+    check_number(target, name="target_recall", above=0.0)
+    if target > 1:
+        raise InvalidInput(f"target_recall must be at most 1, got {target}")
+    if curve is None:
+        raise InvalidInput("no curve has been measured: call `measure` with held-out queries first")
+    point = curve.reaching(float(target))
+    length = max(k, -(-point.shortlist * k // curve.k))
+    staged = asked.last != asked.scan
+    return asked.plan(k, point.probes, length if staged else None, point.margin)

@@ -66,7 +66,7 @@ def count_at_most(scores: NDArray[np.uint16], n: int, limit: int) -> int:
 
 @compiled
 def kth_score(scores: NDArray[np.uint16], n: int, k: int, low: int, high: int) -> int:
-    """The least value from `low` to `high` that k of n scores do not exceed; `high` if there is none.
+    """The least value from `low` to `high` that k of n scores do not exceed, else `high`.
 
     No score may be below `low`.
     """

@@ -156,6 +156,7 @@ def count_nearest(
     out_distances: NDArray[np.int32],
     out_rows: NDArray[np.int64],
 ) -> None:
+    """Write the k nearest rows of a query and their distances."""
     n = words.shape[0]
     buffer = np.empty(min(n, PIECE_ROWS) + AT_ONCE, dtype=np.uint16)
     entries = np.empty(2 * min(k, n), dtype=np.int64)

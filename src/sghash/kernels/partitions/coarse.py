@@ -38,7 +38,13 @@ def _total(builder: Any, vector: Any) -> Any:
 
 @intrinsic
 def _products(
-    typing_context: Any, rows: Any, at: Any, query: Any, query_at: Any, out: Any, out_at: Any,
+    typing_context: Any,
+    rows: Any,
+    at: Any,
+    query: Any,
+    query_at: Any,
+    out: Any,
+    out_at: Any,
     width: Any,
 ) -> Any:
     """Inner products of a query with TOGETHER rows that lie one after the other."""
@@ -57,12 +63,9 @@ def _products(
                 return found
             return builder.fpext(found, _FLOAT if count == 1 else _FLOATS)
 
-        starts = [
-            source.plus(builder.mul(width, constant(size * row))) for row in range(TOGETHER)
-        ]
+        starts = [source.plus(builder.mul(width, constant(size * row))) for row in range(TOGETHER)]
         sums = [
-            cgutils.alloca_once_value(builder, ir.Constant(_FLOATS, [0.0] * _LANES))
-            for _ in starts
+            cgutils.alloca_once_value(builder, ir.Constant(_FLOATS, [0.0] * _LANES)) for _ in starts
         ]
         rest = [cgutils.alloca_once_value(builder, ir.Constant(_FLOAT, 0.0)) for _ in starts]
 
@@ -109,8 +112,12 @@ def write_products(
 
 @compiled
 def insert_least(
-    score: np.float32, number: int, scores: NDArray[np.float32], numbers: NDArray[np.int64],
-    used: int, most: int,
+    score: np.float32,
+    number: int,
+    scores: NDArray[np.float32],
+    numbers: NDArray[np.int64],
+    used: int,
+    most: int,
 ) -> int:
     """Keep the least `most` scores sorted; the first of equals stays first. Return how many."""
     if used == most:
@@ -125,6 +132,26 @@ def insert_least(
         place -= 1
     scores[place], numbers[place] = score, number
     return used
+
+
+@compiled
+def sort_pairs(scores: NDArray[np.float32], numbers: NDArray[np.int64]) -> None:
+    """Sort both in place by (score, number): Shell's way, short to compile and quick for few."""
+    n = numbers.shape[0]
+    gap = 1
+    while 3 * gap + 1 < n:
+        gap = 3 * gap + 1
+    while gap:
+        for i in range(gap, n):
+            score, number = scores[i], numbers[i]
+            j = i
+            while j >= gap and (
+                score < scores[j - gap] or (score == scores[j - gap] and number < numbers[j - gap])
+            ):
+                scores[j], numbers[j] = scores[j - gap], numbers[j - gap]
+                j -= gap
+            scores[j], numbers[j] = score, number
+        gap //= 3
 
 
 @compiled
@@ -159,7 +186,9 @@ def nearest_lists(
     for group in range(n_groups):
         group_scores[group] = group_squares[group] - group_scores[group]
     wanted = min(n_lists, 6 * n_probes + n_lists // 8)
-    for group in np.argsort(group_scores[:n_groups], kind="mergesort"):
+    order = np.arange(n_groups)
+    sort_pairs(group_scores, order)
+    for group in order:
         first, last = group_starts[group], group_starts[group + 1]
         write_products(centroids, first, last, query, found, 0)
         for i in range(first, last):

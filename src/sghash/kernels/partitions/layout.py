@@ -20,9 +20,7 @@ def put_rows(
 
 
 @compiled
-def take_rows(
-    blocks: NDArray[np.uint8], slots: NDArray[np.int64], out: NDArray[np.uint8]
-) -> None:
+def take_rows(blocks: NDArray[np.uint8], slots: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
     """Read rows (n, width) from `slots` (n,): the first planes of their blocks."""
     for i in range(out.shape[0]):
         block, code = slots[i] >> 6, slots[i] & 63
@@ -46,7 +44,9 @@ def free_slots(
 
 @compiled
 def used_slots(
-    starts: NDArray[np.int64], counts: NDArray[np.int64], slots: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    slots: NDArray[np.int64],
     lists: NDArray[np.int64],
 ) -> None:
     """Every slot in use, list by list, and the list that it belongs to."""

@@ -1,4 +1,4 @@
-"""What a query adds to the score of a code, as bytes: exact for Hamming, rounded down for tables."""
+"""What a query adds to the score of a code, in bytes: exact for Hamming, rounded for tables."""
 
 from __future__ import annotations
 
@@ -41,9 +41,7 @@ def half_tables(slopes: NDArray[np.float32], tables: NDArray[np.float32]) -> Non
 
 
 @compiled
-def round_tables(
-    tables: NDArray[np.float32], term_step: float, out: NDArray[np.uint8]
-) -> Any:
+def round_tables(tables: NDArray[np.float32], term_step: float, out: NDArray[np.uint8]) -> Any:
     """Bytes for tables (n, size), rounded down on one scale; how many to the unit, and the factor.
 
     Where codes have terms of their own, a level of one is `term_step`, and factor / 256 is what it

@@ -8,28 +8,36 @@ given once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from llvmlite import ir
+from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
-from sghash.kernels.compiling import compiled
+from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.counted import FULL, at_most, count_at_most, kth_score
 from sghash.kernels.hamming.single import code_distances
 from sghash.kernels.lanes import prefetch, trailing_zeros
 from sghash.kernels.partitions.block_lanes import ROWS, code_at, place_of, write_scores
-from sghash.kernels.partitions.coarse import TOGETHER, insert_least, nearest_lists, write_products
+from sghash.kernels.partitions.coarse import (
+    TOGETHER,
+    insert_least,
+    nearest_lists,
+    sort_pairs,
+    write_products,
+)
 from sghash.kernels.partitions.rounding import half_tables, hamming_tables, round_tables
-from sghash.kernels.vectors.stored import row_sums
+from sghash.kernels.vectors.stored import HALVES, row_sums
 
 #: By what the scan compares, and by what the answer is ordered.
 HAMMING, BITS, BYTES, VECTORS = range(4)
 #: Places of a plan, an array of int64.
-K, PROBES, BY_SCAN, BY_TABLES, SCAN, LAST, METRIC, N_PLAN = range(8)
+K, PROBES, BY_SCAN, BY_TABLES, SCAN, LAST, METRIC = range(7)
 #: Columns of what a search says of itself: rows and steps of a clock.
 LISTS, SCANNED, SHORTLISTED, SCORED, CLOCK, N_STATS = 0, 1, 2, 3, 4, 9
 L2, IP, COSINE = range(3)
@@ -111,11 +119,14 @@ def _scan(
     for i in range(n_visited):
         here = lists[i]
         n_blocks = (counts[here] + ROWS - 1) // ROWS
-        if i + 1 < n_visited:
-            soon = starts[lists[i + 1]] * block_bytes
-            for offset in range(0, min(block_bytes, blocks.size - soon), 64):
-                prefetch(blocks, soon + offset)
+        soon = lists[min(i + 1, n_visited - 1)]
+        n_soon = (counts[soon] + ROWS - 1) // ROWS
+        # The lists lie anywhere: what comes next is asked for while this list is computed.
+        ahead, n_ahead = starts[soon] * block_bytes, n_soon * block_bytes
+        share = -(-n_ahead // max(n_blocks, 1) // 64) * 64
         for j in range(n_blocks):
+            for offset in range(j * share, min((j + 1) * share, n_ahead), 64):
+                prefetch(blocks, ahead + offset)
             write_scores(blocks, starts[here] + j, tables, scores, at * ROWS, n_bytes, factor)
             visited[at] = starts[here] + j
             at += 1
@@ -243,9 +254,8 @@ def _write_best(
                 out_distances[j], out_rows[j] = out_distances[j - 1], out_rows[j - 1]
             out_distances[place], out_rows[place] = distance, row
     else:
-        by_row = np.argsort(rows, kind="mergesort")
-        order = by_row[np.argsort(distances[by_row], kind="mergesort")]
-        for i in order:
+        sort_pairs(distances, rows)
+        for i in range(rows.shape[0]):
             if used == k:
                 break
             if used and out_rows[used - 1] == rows[i]:
@@ -287,7 +297,7 @@ def search_partitions(
 ) -> None:
     """Answer every query, as the plan says; what the search did goes to `stats`."""
     n_lists, n_bytes = starts.shape[0], blocks.shape[1] - (1 if terms.shape[0] else 0)
-    scan, last, k = plan[SCAN], plan[LAST], plan[K]
+    scan, last = plan[SCAN], plan[LAST]
     n_probes = min(plan[PROBES], n_lists)
     lists = np.empty(n_lists, dtype=np.int64)
     by_bytes = scan == BYTES or (byte_tables.shape[0] and scan == HAMMING)
@@ -343,9 +353,8 @@ def search_partitions(
         if by_tables and (last != VECTORS or scan == HAMMING):
             _score_slots(blocks, terms, slots, n_bytes, floats, found)
             if last == VECTORS and plan[BY_TABLES] < slots.shape[0]:
-                best = np.argsort(found, kind="mergesort")[: plan[BY_TABLES]]
-                slots = slots[best]
-                found = found[best]
+                sort_pairs(found, slots)
+                slots, found = slots[: plan[BY_TABLES]], found[: plan[BY_TABLES]]
         stats[query, CLOCK + 3] = _clock() - clock
         clock = _clock()
         rows = np.empty(slots.shape[0], dtype=np.int64)
@@ -356,3 +365,41 @@ def search_partitions(
             _kept_distances(kept, rows, vector, plan[METRIC], found)
         _write_best(found, rows, out_distances[query], out_rows[query])
         stats[query, CLOCK + 4] = _clock() - clock
+
+
+_calls: dict[np.dtype[Any], Callable[..., None]] = {}
+
+
+def searcher(kept: np.dtype[Any]) -> Callable[..., None]:
+    """`search_partitions` for kept vectors of one type (float32, or halves as uint16).
+
+    Compiled for it and chosen once: to find out the types of its many arguments at every call
+    takes longer than some searches. All arrays must be contiguous; it writes to the last three.
+    """
+    call = _calls.get(kept)
+    if call is None:
+        announce(search_partitions, "partitioned search")
+        centroids: Any = np.uint16 if HALVES else np.float32
+        float_2d, int_1d = _array(np.float32, 2), _array(np.int64, 1)
+        lists = (
+            _array(centroids, 2), _array(np.float32, 1), _array(centroids, 2),
+            _array(np.float32, 1), int_1d, _array(np.uint64, 2),
+        )  # fmt: skip
+        rows = (
+            _array(np.uint8, 3), _array(np.uint32, 1), _array(np.float32, 1), types.float64,
+            int_1d, int_1d,
+        )  # fmt: skip
+        signature = (
+            int_1d, types.float64, float_2d, _array(np.uint8, 2), _array(np.uint64, 2), float_2d,
+            _array(np.float32, 3), float_2d, _array(np.float32, 1), *lists, *rows,
+            _array(kept, 2), _array(np.bool_, 1), float_2d, _array(np.int64, 2),
+            _array(np.int64, 2),
+        )  # fmt: skip
+        dispatcher: Any = search_partitions
+        dispatcher.compile(signature)
+        call = _calls[kept] = dispatcher.get_overload(signature)
+    return call
+
+
+def _array(kind: Any, n_dims: int) -> Any:
+    return types.Array(from_dtype(np.dtype(kind)), n_dims, "C")
