@@ -114,7 +114,7 @@ class PartitionedIndex(CodeIndex):
         self.curve: Curve | None = None
         self._held = empty_arranged(None, self._n_planes, self.n_bytes)
         # What kernels are given of a moment, made once for it.
-        self.prepared: tuple[Arranged, tuple[Any, ...]] | None = None
+        self.prepared: tuple[Arranged, tuple[Any, ...], dict[Any, Any]] | None = None
 
     @classmethod
     def for_model(cls, model: Any, *, metric: str | None = None, **options: Any) -> Self:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 # Rows per neighbour that a stage lets through by default.
 LENGTH = 10
+# Options that a plan can be found by again: truth values, which equal numbers, are none.
+_PLAIN = (int, float, type(None))
+_MOST_PLANS = 256
 # No list is further from the nearest than that.
 NO_MARGIN = 1e30
 _NO_WORDS = np.empty((0, 1), dtype=np.uint64)
@@ -224,7 +227,7 @@ def _prepared(index: PartitionedIndex, held: Arranged) -> tuple[Any, ...]:
         slopes, bias, *lists,
         held.blocks, held.ranks, held.terms, float(held.term_step), held.starts, held.counts,
     )  # fmt: skip
-    index.prepared = held, ready
+    index.prepared = held, ready, {}
     return ready
 
 
@@ -328,7 +331,25 @@ def _as_neighbors(asked: Asked, distances: Vectors, rows: NDArray[np.int64]) -> 
 def planned(
     asked: Asked, k: Any, probes: Any, shortlist: Any, margin: Any, target: float | None
 ) -> Plan:
-    """The plan of a search by its options, or by a recall to be reached."""
+    """The plan of a search by its options, or by a recall to be reached; made once for a moment."""
+    options = (k, probes, shortlist, margin, target)
+    plain = all(type(option) in _PLAIN for option in options)
+    ready = asked.index.prepared
+    if not plain or ready is None or ready[0] is not asked.held:
+        return _planned(asked, *options)
+    seen = asked.vectors is None, asked.codes is None, asked.tables is None, asked.kept is None
+    key = (*options, asked.scan, asked.last, *seen, id(asked.index.curve))
+    plan = ready[2].get(key)
+    if plan is None:
+        plan = _planned(asked, *options)
+        if len(ready[2]) < _MOST_PLANS:
+            ready[2][key] = plan
+    return plan
+
+
+def _planned(
+    asked: Asked, k: Any, probes: Any, shortlist: Any, margin: Any, target: float | None
+) -> Plan:
     k, curve = check_k(k), asked.index.curve
     if target is None:
         return asked.plan(k, probes, shortlist, margin)
