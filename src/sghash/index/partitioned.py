@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -40,6 +40,9 @@ from sghash.validation import (
     check_vectors,
     next_ids,
 )
+
+if TYPE_CHECKING:
+    from sghash.index.probing import Prepared
 
 
 class PartitionedIndex(CodeIndex):
@@ -114,7 +117,7 @@ class PartitionedIndex(CodeIndex):
         self.curve: Curve | None = None
         self._held = empty_arranged(None, self._n_planes, self.n_bytes)
         # What kernels are given of a moment, made once for it.
-        self.prepared: tuple[Arranged, tuple[Any, ...], dict[Any, Any]] | None = None
+        self.prepared: Prepared | None = None
 
     @classmethod
     def for_model(cls, model: Any, *, metric: str | None = None, **options: Any) -> Self:
@@ -270,8 +273,13 @@ class PartitionedIndex(CodeIndex):
         allows a share of the rows, as many more lists are visited. `target_recall` chooses all
         three from the curve that `measure` made.
         """
-        from sghash.index.probing import answer, asked_of, planned
+        from sghash.index.probing import answer, asked_of, planned, straight
 
+        if mask is None and kept is not None:
+            options = (k, probes, shortlist, margin, target_recall)
+            found = straight(self, queries, kept, options, threads)
+            if found is not None:
+                return found
         asked = asked_of(self, self.held, queries, vectors, kept)
         plan = planned(asked, k, probes, shortlist, margin, target_recall)
         return answer(asked, plan, mask, check_threads(threads))[0]
@@ -311,7 +319,8 @@ class PartitionedIndex(CodeIndex):
             parts |= {"map_slopes": self.query_map.slopes, "map_bias": self.query_map.bias}
         if self.curve is not None:
             parts["curve"] = self.curve.as_array()
-        stored = {name: options[name] for name in ("n_bytes", "n_bits", "gram") if name in options}
+        names = ["n_bytes", "n_bits", "gram"]
+        stored = {name: options[name] for name in names if name in options}
         codes = held.blocks.reshape(len(held.blocks), self._n_planes * ROWS)
         write_index(path, StoredIndex(self.kind, stored, codes, held.row_ids, held.next_id, parts))
 
@@ -363,7 +372,9 @@ class PartitionedIndex(CodeIndex):
             return None
         from sghash.kernels.tables.terms import code_terms
 
-        return code_terms(codes, self.rules.own_tables())
+        tables = self.rules.own_tables()
+        assert tables is not None  # there is a gram
+        return code_terms(codes, tables)
 
     def _checked(self, codes: ArrayLike) -> Codes:
         return check_codes(codes, self.n_bits or 8 * self.n_bytes)

@@ -7,6 +7,7 @@ query need not be compared with all of them.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,7 +107,7 @@ class Partitions(NamedTuple):
 
 def default_lists(n: int) -> int:
     """About twice the square root of the number of rows."""
-    return max(1, min(MAX_LISTS, round(2 * np.sqrt(n)), max(1, n // 32)))
+    return max(1, min(MAX_LISTS, round(2 * math.sqrt(n)), n // 32))
 
 
 def check_lists(n_lists: int, n: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,11 +34,12 @@ from sghash.validation import (
 if TYPE_CHECKING:
     from sghash.index.partitioned import PartitionedIndex
 
+Options = tuple[Any, Any, Any, Any, Any]
+
 # Rows per neighbour that a stage lets through by default.
 LENGTH = 10
 # Options that a plan can be found by again: truth values, which equal numbers, are none.
 _PLAIN = (int, float, type(None))
-_MOST_PLANS = 256
 # No list is further from the nearest than that.
 NO_MARGIN = 1e30
 _NO_WORDS = np.empty((0, 1), dtype=np.uint64)
@@ -50,7 +52,7 @@ _NO_KEPT = np.empty((0, 0), dtype=np.float32)
 class Asked(NamedTuple):
     """Queries, checked, as the kernel wants them, and the moment of the index they are put to."""
 
-    index: PartitionedIndex
+    owner: PartitionedIndex
     held: Arranged
     n_queries: int
     scan: int
@@ -110,6 +112,76 @@ class Plan(NamedTuple):
     by_scan: int
     by_tables: int
     margin: float
+    key: tuple[Any, ...] | None = None
+
+
+class Way(NamedTuple):
+    """All that a search by vectors hands to the kernel beside queries and kept vectors."""
+
+    call: Callable[..., None]
+    numbers: NDArray[np.int64]
+    margin: float
+    fixed: tuple[Any, ...]
+    width: int
+
+
+class Prepared(NamedTuple):
+    """What kernels are given of one moment of an index, and the ways that were gone in it."""
+
+    held: Arranged
+    fixed: tuple[Any, ...]
+    ways: dict[Any, Way]
+
+
+def straight(
+    index: PartitionedIndex, queries: Any, kept: Any, options: Options, threads: Any
+) -> Neighbors | None:
+    """The answer to vectors asked in a way that was gone before, or None: then all is checked.
+
+    Checks cost more than some searches: here only what compiled code must rely on is asked, and
+    whatever is not as it was the last time takes the long way, with its sentences.
+    """
+    ready = index.prepared
+    if ready is None or ready.held is not index.held:
+        return None
+    if type(queries) is not np.ndarray or type(kept) is not np.ndarray or threads is True:
+        return None
+    way = ready.ways.get((*options, id(index.curve)))
+    if way is None or queries.dtype != np.float32 or any(type(o) not in _PLAIN for o in options):
+        return None
+    vectors = queries[None] if queries.ndim == 1 else queries
+    if threads != 1 and (threads is not None or len(vectors) != 1):
+        return None
+    right = vectors.ndim == kept.ndim == 2 and len(kept) == ready.held.n
+    if not right or not vectors.flags.c_contiguous or not kept.flags.c_contiguous:
+        return None
+    width = way.fixed[0].shape[1]
+    stored = kept.view(np.uint16) if kept.dtype == np.float16 else kept
+    if not kept.shape[1] == vectors.shape[1] == width or way.call is not ways_of(stored.dtype):
+        return None
+    n = len(vectors)
+    distances = np.empty((n, way.width), dtype=np.float32)
+    rows = np.empty((n, way.width), dtype=np.int64)
+    stats = np.empty((n, kernel.N_STATS), dtype=np.int64)
+    codes, words, slopes = _NOTHING if n == 1 else _nothing(n)
+    way.call(way.numbers, way.margin, vectors, codes, words, slopes, _NO_TABLES, *way.fixed, stored,
+             _ALL, distances, rows, stats)  # fmt: skip
+    if stats[0, 0] < 0 if n == 1 else (stats[:, 0] < 0).any():
+        return None
+    return Neighbors(distances, ready.held.row_ids.at(rows))
+
+
+def ways_of(kind: np.dtype[Any]) -> Callable[..., None] | None:
+    """The kernel for kept vectors of this type, if it has been used."""
+    return kernel.searcher(kind) if kind in (np.uint16, np.float32) else None
+
+
+def _nothing(n: int) -> tuple[NDArray[Any], ...]:
+    """No codes, no words, no slopes of n queries."""
+    return tuple(np.empty((n, 0), dtype=kind) for kind in (np.uint8, np.uint64, np.float32))
+
+
+_NOTHING = _nothing(1)
 
 
 def _lengths(shortlist: Any, k: int, asked: Asked) -> tuple[int, int]:
@@ -198,8 +270,8 @@ def _check_kept(kept: Any, n: int, vectors: Vectors | None, index: PartitionedIn
 def _prepared(index: PartitionedIndex, held: Arranged) -> tuple[Any, ...]:
     """What the kernel is given of one moment."""
     ready = index.prepared
-    if ready is not None and ready[0] is held:
-        return ready[1]
+    if ready is not None and ready.held is held:
+        return ready.fixed
     partitions = held.partitions
     assert partitions is not None  # there are rows
     stored: Any = np.float16 if HALVES else np.float32
@@ -223,12 +295,12 @@ def _prepared(index: PartitionedIndex, held: Arranged) -> tuple[Any, ...]:
         bias = index.query_map.bias
         slopes = np.zeros((len(bias) + TOGETHER, index.query_map.slopes.shape[1]), np.float32)
         slopes[: len(bias)] = index.query_map.slopes
-    ready = (
+    fixed = (
         slopes, bias, *lists,
         held.blocks, held.ranks, held.terms, float(held.term_step), held.starts, held.counts,
     )  # fmt: skip
-    index.prepared = held, ready, {}
-    return ready
+    index.prepared = Prepared(held, fixed, {})
+    return fixed
 
 
 def answer(
@@ -265,7 +337,7 @@ def _call(
     rows: NDArray[np.int64],
     stats: NDArray[np.int64],
 ) -> None:
-    index, held, n_queries = asked.index, asked.held, asked.n_queries
+    index, held, n_queries = asked.owner, asked.held, asked.n_queries
     fixed = _prepared(index, held)
     metric = METRICS.index(index.metric)
     numbers = np.asarray(
@@ -275,10 +347,6 @@ def _call(
     vectors, codes, slopes = asked.vectors, asked.codes, np.empty((n_queries, 0), np.float32)
     if vectors is None:
         vectors = slopes
-    elif index.metric == "cosine":
-        assert held.partitions is not None  # there are rows
-        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
-        vectors = vectors / np.where(lengths > 0, lengths, 1)
     words = np.empty((n_queries, 0), dtype=np.uint64)
     if codes is None:
         codes = np.empty((n_queries, 0), dtype=np.uint8)
@@ -297,6 +365,9 @@ def _call(
     if kept.dtype == np.float16:
         kept = kept.view(np.uint16)
     call = kernel.searcher(kept.dtype)
+    if mapped and not len(allowed) and plan.key is not None and index.prepared is not None:
+        # The next call of this kind can go straight to the kernel.
+        index.prepared.ways[plan.key] = Way(call, numbers, plan.margin, fixed, rows.shape[1])
     numbered = (numbers, plan.margin)
     if n_queries == 1 or threads == 1:
         call(*numbered, vectors, codes, words, slopes, byte_tables, *fixed, kept, allowed,
@@ -331,26 +402,18 @@ def _as_neighbors(asked: Asked, distances: Vectors, rows: NDArray[np.int64]) -> 
 def planned(
     asked: Asked, k: Any, probes: Any, shortlist: Any, margin: Any, target: float | None
 ) -> Plan:
-    """The plan of a search by its options, or by a recall to be reached; made once for a moment."""
+    """The plan of a search by its options, or by a recall to be reached."""
     options = (k, probes, shortlist, margin, target)
-    plain = all(type(option) in _PLAIN for option in options)
-    ready = asked.index.prepared
-    if not plain or ready is None or ready[0] is not asked.held:
-        return _planned(asked, *options)
-    seen = asked.vectors is None, asked.codes is None, asked.tables is None, asked.kept is None
-    key = (*options, asked.scan, asked.last, *seen, id(asked.index.curve))
-    plan = ready[2].get(key)
-    if plan is None:
-        plan = _planned(asked, *options)
-        if len(ready[2]) < _MOST_PLANS:
-            ready[2][key] = plan
-    return plan
+    plan = _planned(asked, *options)
+    if asked.held.n < plan.k or any(type(option) not in _PLAIN for option in options):
+        return plan
+    return plan._replace(key=(*options, id(asked.owner.curve)))
 
 
 def _planned(
     asked: Asked, k: Any, probes: Any, shortlist: Any, margin: Any, target: float | None
 ) -> Plan:
-    k, curve = check_k(k), asked.index.curve
+    k, curve = check_k(k), asked.owner.curve
     if target is None:
         return asked.plan(k, probes, shortlist, margin)
     if probes is not None or shortlist is not None or margin is not None:

@@ -199,7 +199,7 @@ def _write_plainly(
             else:
                 total += tables[byte, value]
         if factor:
-            total += np.int64(blocks[block, n_bytes, code]) * factor >> 8
+            total += int(blocks[block, n_bytes, code]) * factor >> 8
         out[first + place_of(code)] = total
 
 

@@ -195,7 +195,7 @@ def nearest_lists(
             score = half_squares[i] - found[i - first]
             total += score
             used = insert_least(score, i, scores, lists, used, n_probes)
-        seen += last - first
+        seen += int(last - first)
         if seen >= wanted:
             break
     return used, np.float32(total / max(seen, 1))

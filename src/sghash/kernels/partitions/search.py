@@ -304,10 +304,22 @@ def search_partitions(
     by_tables = scan != HAMMING or plan[BY_TABLES] > 0
     floats = np.empty((n_bytes, 256) if by_bytes else (2 * n_bytes, 16), dtype=np.float32)
     rounded = np.empty((n_bytes, 256) if scan == BYTES else (2 * n_bytes, 16), dtype=np.uint8)
+    unit = np.empty(vectors.shape[1], dtype=np.float32)
     mapped = np.empty(map_slopes.shape[0] + TOGETHER, dtype=np.float32)
     for query in range(out_rows.shape[0]):
         clock = _clock()
         vector = vectors[query]
+        square = 0.0
+        for i in range(vector.shape[0]):
+            square += np.float64(vector[i]) * np.float64(vector[i])
+        if not square < np.inf:
+            # Not a number, or no finite one: said, and not searched.
+            stats[query, LISTS] = -1
+            out_distances[query, :], out_rows[query, :] = np.inf, -1
+            continue
+        if plan[METRIC] == COSINE and square > 0:
+            unit[:] = vector / np.float32(np.sqrt(square))
+            vector = unit
         n_visited = _choose_lists(
             vector, code_words[query], margin, centroids, half_squares, groups, group_squares,
             group_starts, centroid_words, n_lists, n_probes, lists,
