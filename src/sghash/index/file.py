@@ -1,8 +1,9 @@
 """The index file: codes, ids and what the kind of index needs, in one checked container.
 
-Its header names the kind ("hamming" or "tables"), its options, the number of rows, the first id
-and the next one. A file may be damaged in ways that its checksums do not show: every number is
-checked before anything is allocated, read or mapped by what it says.
+Its header names the kind ("hamming", "tables" or "partitioned"), its options, the number of rows,
+the first id and the next one. The codes of a partitioned index stand in blocks, list by list. A
+file may be damaged in ways that its checksums do not show: every number is checked before anything
+is allocated, read or mapped by what it says.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -27,7 +29,15 @@ MAGIC = file_v1.MAGIC
 OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hamming": (("n_bits",), ()),
     "tables": (("n_bytes", "n_bits"), ("gram",)),
+    "partitioned": (("n_bytes", "n_bits"), ("gram",)),
 }
+#: Kind of index -> further arrays that its file may have; the kind itself checks them.
+PARTS: dict[str, tuple[str, ...]] = {
+    "partitioned": (
+        "numbers", "counts", "ranks", "terms", "centroids", "group_starts", "group_centroids",
+        "map_slopes", "map_bias", "curve",
+    ),
+}  # fmt: skip
 
 
 class StoredIndex(NamedTuple):
@@ -38,6 +48,7 @@ class StoredIndex(NamedTuple):
     codes: Codes
     row_ids: RowIds
     next_id: int
+    parts: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 def write_index(path: str | os.PathLike[str], stored: StoredIndex) -> None:
@@ -45,6 +56,7 @@ def write_index(path: str | os.PathLike[str], stored: StoredIndex) -> None:
     arrays: dict[str, NDArray[Any]] = {"codes": stored.codes}
     if stored.row_ids.ids is not None:
         arrays["ids"] = stored.row_ids.ids
+    arrays |= stored.parts
     plain = {}
     for name, value in stored.options.items():
         if isinstance(value, np.ndarray):
@@ -121,7 +133,9 @@ def _checked(file: SectionFile) -> StoredIndex:
         if any(type(number) is not int or not 0 <= number <= MAX_ID + 1 for number in numbers):
             raise ValueError("its numbers are not valid")
         codes = arrays.pop("codes")
-        if codes.dtype != np.uint8 or codes.ndim != 2 or len(codes) != n:
+        known = PARTS.get(kind, ()) if isinstance(kind, str) else ()
+        parts = {name: arrays.pop(name) for name in known if name in arrays}
+        if codes.dtype != np.uint8 or codes.ndim != 2 or (len(codes) != n and not known):
             raise ValueError(f"its codes are {codes.dtype} {codes.shape}, not uint8 of {n} rows")
         ids = arrays.pop("ids", None)
         _check_ids(n, first, next_id, ids)
@@ -131,7 +145,7 @@ def _checked(file: SectionFile) -> StoredIndex:
     except (KeyError, ValueError, TypeError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise BadFile(f"{file.path} is damaged ({reason}): restore it from a copy") from error
-    return StoredIndex(kind, options, codes, RowIds(n, first, ids), next_id)
+    return StoredIndex(kind, options, codes, RowIds(n, first, ids), next_id, parts)
 
 
 def _checked_options(
