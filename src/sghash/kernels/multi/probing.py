@@ -1,0 +1,289 @@
+"""One query through the tables: keys by their distance, rows that can still matter, the best k.
+
+Keys of all parts are visited by rising distance from the query's. After part p at distance w every
+row within w * m + p bits has been met, m being the number of parts; as soon as k of those met are
+that near, the answer is exact. A row is met in several parts: only the first time counts, and which
+that was follows from its own bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.kernels.compiling import compiled
+from sghash.kernels.hamming.staging import word_of
+from sghash.kernels.lanes import popcount, prefetch, trailing_zeros
+from sghash.kernels.multi.layout import Tables, spread_code
+
+#: What it takes to look up a key and to look at an entry, in nanoseconds; see `costs`.
+KEY_COST, ENTRY_COST = 6.0, 1.2
+#: Entries of an answer are distance << ROW_BITS | row.
+ROW_BITS = 44
+#: Places of a query's counts: how many are found, keys, entries, codes compared.
+USED, KEYS, ENTRIES, COMPARED = range(4)
+N_COUNTS = 4
+# Keys between asking for a line of memory and reading it, and how many are under way.
+_AHEAD, _RING = 8, 16
+
+
+class View(NamedTuple):
+    """The rows at one moment, as compiled code sees them.
+
+    Rows from `n_known` on are in no table. `now` says where a row of the tables is today, -1 where
+    it is gone; empty where nothing has moved. `allowed` is empty where every row is.
+    """
+
+    codes: NDArray[np.uint8]
+    n_known: int
+    now: NDArray[np.int64]
+    allowed: NDArray[np.bool_]
+
+
+@compiled
+def next_flip(flip: Any) -> Any:
+    """The next larger word with as many set bits."""
+    lowest = flip & (~flip + np.uint64(1))
+    ripple = flip + lowest
+    return ripple | ((flip ^ ripple) >> np.uint64(2 + trailing_zeros(flip)))
+
+
+@compiled
+def n_flips(n_bits: int, weight: int) -> int:
+    """How many words of n bits have `weight` set ones."""
+    count = 1
+    for i in range(weight):
+        count = count * (n_bits - i) // (i + 1)
+    return count
+
+
+@compiled
+def distance_to(codes: NDArray[np.uint8], row: int, query: NDArray[np.uint64]) -> int:
+    """Bits in which a row differs from the words of a query."""
+    distance = 0
+    for word in range(query.shape[0]):
+        distance += popcount(query[word] ^ word_of(codes, row, word))
+    return distance
+
+
+@compiled
+def met_before(
+    tables: Tables,
+    codes: NDArray[np.uint8],
+    row: int,
+    query: NDArray[np.uint64],
+    part: int,
+    weight: int,
+) -> bool:
+    """Whether a row that differs in `weight` bits of a part's key came up in a part before."""
+    for other in range(tables.masks.shape[0]):
+        apart = 0
+        for word in range(query.shape[0]):
+            differ = (query[word] ^ word_of(codes, row, word)) & tables.masks[other, word]
+            apart += popcount(differ)
+        if apart < weight or (apart == weight and other < part):
+            return True
+    return False
+
+
+@compiled
+def _sift_up(heap: NDArray[np.int64], place: int) -> None:
+    entry = heap[place]
+    while place:
+        parent = (place - 1) >> 1
+        if heap[parent] >= entry:
+            break
+        heap[place] = heap[parent]
+        place = parent
+    heap[place] = entry
+
+
+@compiled
+def _sift_down(heap: NDArray[np.int64], n: int) -> None:
+    entry, place = heap[0], 0
+    while True:
+        child = 2 * place + 1
+        if child >= n:
+            break
+        if child + 1 < n and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= entry:
+            break
+        heap[place] = heap[child]
+        place = child
+    heap[place] = entry
+
+
+@compiled
+def _keep(found: NDArray[np.int64], counts: NDArray[np.int64], entry: int, bound: int) -> int:
+    """Put an entry below `bound` into the heap of the best; return the new bound."""
+    used = counts[USED]
+    if used < found.shape[0]:
+        found[used] = entry
+        _sift_up(found, used)
+        counts[USED] = used + 1
+    else:
+        found[0] = entry
+        _sift_down(found, used)
+    return found[0] if counts[USED] == found.shape[0] else bound
+
+
+@compiled
+def _look(
+    tables: Tables,
+    view: View,
+    query: NDArray[np.uint64],
+    own: Any,
+    part: int,
+    weight: int,
+    span: Any,
+    found: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    bound: int,
+    is_range: bool,
+) -> int:
+    """Offer the entries of one key; return the bound that later ones must be below."""
+    most = (bound - 1) >> ROW_BITS
+    for place in range(span[0], span[1]):
+        entry = tables.entries[part, place]
+        lower = weight + popcount((entry ^ own) >> np.uint64(32))
+        if lower > most:
+            continue
+        row = np.int64(entry & np.uint64(0xFFFFFFFF))
+        if view.now.shape[0]:
+            row = view.now[row]
+            if row < 0:
+                continue
+        if (lower << ROW_BITS | row) >= bound or (view.allowed.shape[0] and not view.allowed[row]):
+            continue
+        counts[COMPARED] += 1
+        candidate = np.int64(distance_to(view.codes, row, query)) << ROW_BITS | row
+        if candidate >= bound or met_before(tables, view.codes, row, query, part, weight):
+            continue
+        if is_range:
+            if counts[USED] < found.shape[0]:
+                found[counts[USED]] = candidate
+            counts[USED] += 1
+        else:
+            bound = _keep(found, counts, candidate, bound)
+            most = (bound - 1) >> ROW_BITS
+    return bound
+
+
+@compiled
+def visit(
+    tables: Tables,
+    view: View,
+    query: NDArray[np.uint64],
+    own: Any,
+    part: int,
+    weight: int,
+    ring: NDArray[np.int64],
+    found: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    bound: int,
+    is_range: bool,
+) -> int:
+    """Offer all rows whose key of a part differs from the query's in `weight` bits.
+
+    Memory is asked for a few keys ahead: first the start of a key's entries, then the entries.
+    """
+    total = n_flips(tables.key_bits[part], weight)
+    flip = np.uint64((1 << weight) - 1)
+    key = own & np.uint64(0xFFFFFFFF)
+    at, n = tables.places[part], tables.entries.shape[1]
+    for step in range(total + 2 * _AHEAD):
+        if step < total:
+            place = at + np.int64(key ^ flip)
+            ring[0, step % _RING] = place
+            prefetch(tables.starts, place * 4)
+            if weight:
+                flip = next_flip(flip)
+        if _AHEAD <= step < total + _AHEAD:
+            slot = (step - _AHEAD) % _RING
+            place = ring[0, slot]
+            ring[1, slot] = tables.starts[place]
+            ring[2, slot] = tables.starts[place + 1]
+            prefetch(tables.entries, (part * n + ring[1, slot]) * 8)
+        if step >= 2 * _AHEAD:
+            slot = step % _RING
+            span = ring[1, slot], ring[2, slot]
+            if span[1] > span[0]:
+                counts[ENTRIES] += span[1] - span[0]
+                bound = _look(
+                    tables, view, query, own, part, weight, span, found, counts, bound, is_range
+                )
+    counts[KEYS] += total
+    return bound
+
+
+@compiled
+def scan_rest(
+    view: View,
+    query: NDArray[np.uint64],
+    found: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    bound: int,
+    is_range: bool,
+) -> int:
+    """Offer the rows that are in no table."""
+    for row in range(view.n_known, view.codes.shape[0]):
+        if view.allowed.shape[0] and not view.allowed[row]:
+            continue
+        candidate = np.int64(distance_to(view.codes, row, query)) << ROW_BITS | row
+        if candidate < bound:
+            if is_range:
+                if counts[USED] < found.shape[0]:
+                    found[counts[USED]] = candidate
+                counts[USED] += 1
+            else:
+                bound = _keep(found, counts, candidate, bound)
+    return bound
+
+
+@compiled
+def probe(
+    tables: Tables,
+    view: View,
+    query_code: NDArray[np.uint8],
+    query: NDArray[np.uint64],
+    radius: int,
+    budget: float,
+    found: NDArray[np.int64],
+    counts: NDArray[np.int64],
+) -> bool:
+    """Meet every row within `radius` of a query, or, where that is negative, the nearest.
+
+    `found` takes as many as it is long: those within the radius in any order, `counts[USED]` of
+    them, of which those beyond its end are only counted; or the best, sorted. False where the next
+    step would cost more than what is left of the `budget`: then the answer is not complete.
+    """
+    is_range = radius >= 0
+    n_parts = tables.masks.shape[0]
+    n_bits = 8 * view.codes.shape[1]
+    ring = np.empty((3, _RING), dtype=np.int64)
+    crowds = np.ones(n_parts)
+    counts[:] = 0
+    bound = np.int64((radius if is_range else n_bits) + 1) << ROW_BITS
+    bound = scan_rest(view, query, found, counts, bound, is_range)
+    for turn in range((max(tables.key_bits) + 1) * n_parts):
+        if is_range and turn > radius:
+            break
+        weight, part = turn // n_parts, turn % n_parts
+        total = n_flips(tables.key_bits[part], weight)
+        if total:
+            spent = KEY_COST * counts[KEYS] + ENTRY_COST * counts[ENTRIES]
+            if spent + total * (KEY_COST + ENTRY_COST * crowds[part]) > budget:
+                return False
+            own, before = spread_code(query_code, 0, tables.spread[part]), counts[ENTRIES]
+            bound = visit(
+                tables, view, query, own, part, weight, ring, found, counts, bound, is_range
+            )
+            crowds[part] = (counts[ENTRIES] - before) / total
+        if not is_range and counts[USED] == found.shape[0] and found[0] >> ROW_BITS <= turn:
+            break
+    if not is_range:
+        found[: counts[USED]].sort()
+    return True
