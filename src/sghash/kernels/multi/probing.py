@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sghash.kernels.compiling import compiled
 from sghash.kernels.hamming.staging import word_of
 from sghash.kernels.lanes import popcount, prefetch, trailing_zeros
-from sghash.kernels.multi.layout import Tables, spread_code
+from sghash.kernels.multi.layout import spread_code
 
 #: What it takes to look up a key and to look at an entry, in nanoseconds; see `costs`.
 KEY_COST, ENTRY_COST = 6.0, 1.2
@@ -40,6 +40,10 @@ class View(NamedTuple):
     n_known: int
     now: NDArray[np.int64]
     allowed: NDArray[np.bool_]
+
+
+# Compiled functions take the arrays of `Tables` and `View` one by one: a tuple of arrays costs
+# hundreds of microseconds to hand over, and a count of references at every use.
 
 
 @compiled
@@ -70,7 +74,7 @@ def distance_to(codes: NDArray[np.uint8], row: int, query: NDArray[np.uint64]) -
 
 @compiled
 def met_before(
-    tables: Tables,
+    masks: NDArray[np.uint64],
     codes: NDArray[np.uint8],
     row: int,
     query: NDArray[np.uint64],
@@ -78,11 +82,10 @@ def met_before(
     weight: int,
 ) -> bool:
     """Whether a row that differs in `weight` bits of a part's key came up in a part before."""
-    for other in range(tables.masks.shape[0]):
+    for other in range(masks.shape[0]):
         apart = 0
         for word in range(query.shape[0]):
-            differ = (query[word] ^ word_of(codes, row, word)) & tables.masks[other, word]
-            apart += popcount(differ)
+            apart += popcount((query[word] ^ word_of(codes, row, word)) & masks[other, word])
         if apart < weight or (apart == weight and other < part):
             return True
     return False
@@ -131,51 +134,48 @@ def _keep(found: NDArray[np.int64], counts: NDArray[np.int64], entry: int, bound
 
 
 @compiled
-def _look(
-    tables: Tables,
-    view: View,
+def _offer(
+    masks: NDArray[np.uint64],
+    codes: NDArray[np.uint8],
     query: NDArray[np.uint64],
-    own: Any,
+    row: int,
     part: int,
     weight: int,
-    span: Any,
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
     bound: int,
     is_range: bool,
 ) -> int:
-    """Offer the entries of one key; return the bound that later ones must be below."""
-    most = (bound - 1) >> ROW_BITS
-    for place in range(span[0], span[1]):
-        entry = tables.entries[part, place]
-        lower = weight + popcount((entry ^ own) >> np.uint64(32))
-        if lower > most:
-            continue
-        row = np.int64(entry & np.uint64(0xFFFFFFFF))
-        if view.now.shape[0]:
-            row = view.now[row]
-            if row < 0:
-                continue
-        if (lower << ROW_BITS | row) >= bound or (view.allowed.shape[0] and not view.allowed[row]):
-            continue
-        counts[COMPARED] += 1
-        candidate = np.int64(distance_to(view.codes, row, query)) << ROW_BITS | row
-        if candidate >= bound or met_before(tables, view.codes, row, query, part, weight):
-            continue
-        if is_range:
-            if counts[USED] < found.shape[0]:
-                found[counts[USED]] = candidate
-            counts[USED] += 1
-        else:
-            bound = _keep(found, counts, candidate, bound)
-            most = (bound - 1) >> ROW_BITS
+    """Take a row, met in a part at some weight, if it lies below `bound`; return the new bound."""
+    counts[COMPARED] += 1
+    candidate = np.int64(distance_to(codes, row, query)) << ROW_BITS | row
+    if candidate >= bound or met_before(masks, codes, row, query, part, weight):
+        return bound
+    return _taken(found, counts, candidate, bound, is_range)
+
+
+@compiled
+def _taken(
+    found: NDArray[np.int64], counts: NDArray[np.int64], entry: int, bound: int, is_range: bool
+) -> int:
+    """Keep an entry that lies below `bound`; return the new bound."""
+    if not is_range:
+        return _keep(found, counts, entry, bound)
+    if counts[USED] < found.shape[0]:
+        found[counts[USED]] = entry
+    counts[USED] += 1
     return bound
 
 
 @compiled
 def visit(
-    tables: Tables,
-    view: View,
+    starts: NDArray[np.uint32],
+    entries: NDArray[np.uint64],
+    key_bits: int,
+    masks: NDArray[np.uint64],
+    codes: NDArray[np.uint8],
+    now: NDArray[np.int64],
+    allowed: NDArray[np.bool_],
     query: NDArray[np.uint64],
     own: Any,
     part: int,
@@ -190,38 +190,49 @@ def visit(
 
     Memory is asked for a few keys ahead: first the start of a key's entries, then the entries.
     """
-    total = n_flips(tables.key_bits[part], weight)
-    flip = np.uint64((1 << weight) - 1)
-    key = own & np.uint64(0xFFFFFFFF)
-    at, n = tables.places[part], tables.entries.shape[1]
+    total = n_flips(key_bits, weight)
+    flip, low = np.uint64((1 << weight) - 1), np.uint64(0xFFFFFFFF)
+    most, n_entries = (bound - 1) >> ROW_BITS, 0
     for step in range(total + 2 * _AHEAD):
+        slot = step & (_RING - 1)
+        if step >= 2 * _AHEAD:
+            n_entries += ring[2, slot] - ring[1, slot]
+            for place in range(ring[1, slot], ring[2, slot]):
+                entry = entries[place]
+                least = weight + popcount((entry ^ own) >> np.uint64(32))
+                if least > most:
+                    continue
+                row = np.int64(entry & low)
+                if now.shape[0]:
+                    row = now[row]
+                if row < 0 or (least << ROW_BITS | row) >= bound:
+                    continue
+                if allowed.shape[0] and not allowed[row]:
+                    continue
+                bound = _offer(
+                    masks, codes, query, row, part, weight, found, counts, bound, is_range
+                )
+                most = (bound - 1) >> ROW_BITS
         if step < total:
-            place = at + np.int64(key ^ flip)
-            ring[0, step % _RING] = place
-            prefetch(tables.starts, place * 4)
+            ring[0, slot] = np.int64((own & low) ^ flip)
+            prefetch(starts, ring[0, slot] * 4)
             if weight:
                 flip = next_flip(flip)
         if _AHEAD <= step < total + _AHEAD:
-            slot = (step - _AHEAD) % _RING
-            place = ring[0, slot]
-            ring[1, slot] = tables.starts[place]
-            ring[2, slot] = tables.starts[place + 1]
-            prefetch(tables.entries, (part * n + ring[1, slot]) * 8)
-        if step >= 2 * _AHEAD:
-            slot = step % _RING
-            span = ring[1, slot], ring[2, slot]
-            if span[1] > span[0]:
-                counts[ENTRIES] += span[1] - span[0]
-                bound = _look(
-                    tables, view, query, own, part, weight, span, found, counts, bound, is_range
-                )
+            slot = (step - _AHEAD) & (_RING - 1)
+            ring[1, slot] = starts[ring[0, slot]]
+            ring[2, slot] = starts[ring[0, slot] + 1]
+            prefetch(entries, ring[1, slot] * 8)
     counts[KEYS] += total
+    counts[ENTRIES] += n_entries
     return bound
 
 
 @compiled
 def scan_rest(
-    view: View,
+    codes: NDArray[np.uint8],
+    n_known: int,
+    allowed: NDArray[np.bool_],
     query: NDArray[np.uint64],
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
@@ -229,24 +240,27 @@ def scan_rest(
     is_range: bool,
 ) -> int:
     """Offer the rows that are in no table."""
-    for row in range(view.n_known, view.codes.shape[0]):
-        if view.allowed.shape[0] and not view.allowed[row]:
+    for row in range(n_known, codes.shape[0]):
+        if allowed.shape[0] and not allowed[row]:
             continue
-        candidate = np.int64(distance_to(view.codes, row, query)) << ROW_BITS | row
+        candidate = np.int64(distance_to(codes, row, query)) << ROW_BITS | row
         if candidate < bound:
-            if is_range:
-                if counts[USED] < found.shape[0]:
-                    found[counts[USED]] = candidate
-                counts[USED] += 1
-            else:
-                bound = _keep(found, counts, candidate, bound)
+            bound = _taken(found, counts, candidate, bound, is_range)
     return bound
 
 
 @compiled
 def probe(
-    tables: Tables,
-    view: View,
+    starts: NDArray[np.uint32],
+    places: NDArray[np.int64],
+    entries: NDArray[np.uint64],
+    key_bits: NDArray[np.int64],
+    masks: NDArray[np.uint64],
+    spread: NDArray[np.uint64],
+    codes: NDArray[np.uint8],
+    n_known: int,
+    now: NDArray[np.int64],
+    allowed: NDArray[np.bool_],
     query_code: NDArray[np.uint8],
     query: NDArray[np.uint64],
     radius: int,
@@ -254,33 +268,33 @@ def probe(
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
 ) -> bool:
-    """Meet every row within `radius` of a query, or, where that is negative, the nearest.
+    """Meet every row within `radius` of a query (1, n_bytes), or, if that is negative, the nearest.
 
     `found` takes as many as it is long: those within the radius in any order, `counts[USED]` of
     them, of which those beyond its end are only counted; or the best, sorted. False where the next
     step would cost more than what is left of the `budget`: then the answer is not complete.
     """
-    is_range = radius >= 0
-    n_parts = tables.masks.shape[0]
-    n_bits = 8 * view.codes.shape[1]
+    is_range, n_parts = radius >= 0, masks.shape[0]
     ring = np.empty((3, _RING), dtype=np.int64)
     crowds = np.ones(n_parts)
     counts[:] = 0
-    bound = np.int64((radius if is_range else n_bits) + 1) << ROW_BITS
-    bound = scan_rest(view, query, found, counts, bound, is_range)
-    for turn in range((max(tables.key_bits) + 1) * n_parts):
+    bound = np.int64((radius if is_range else 8 * codes.shape[1]) + 1) << ROW_BITS
+    bound = scan_rest(codes, n_known, allowed, query, found, counts, bound, is_range)
+    for turn in range((max(key_bits) + 1) * n_parts):
         if is_range and turn > radius:
             break
         weight, part = turn // n_parts, turn % n_parts
-        total = n_flips(tables.key_bits[part], weight)
+        total = n_flips(key_bits[part], weight)
         if total:
             spent = KEY_COST * counts[KEYS] + ENTRY_COST * counts[ENTRIES]
             if spent + total * (KEY_COST + ENTRY_COST * crowds[part]) > budget:
                 return False
-            own, before = spread_code(query_code, 0, tables.spread[part]), counts[ENTRIES]
+            before = counts[ENTRIES]
             bound = visit(
-                tables, view, query, own, part, weight, ring, found, counts, bound, is_range
-            )
+                starts[places[part] :], entries[part], key_bits[part], masks, codes, now, allowed,
+                query, spread_code(query_code, 0, spread[part]), part, weight, ring, found, counts,
+                bound, is_range,
+            )  # fmt: skip
             crowds[part] = (counts[ENTRIES] - before) / total
         if not is_range and counts[USED] == found.shape[0] and found[0] >> ROW_BITS <= turn:
             break

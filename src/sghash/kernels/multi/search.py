@@ -66,7 +66,7 @@ def multi_neighbors(
                 return
             part = slice(first, min(first + _QUERIES, stop))
             _nearest(
-                tables, view, query_codes[part], words[part], k_here, float(budget),
+                *tables, *view, query_codes[part], words[part], k_here, float(budget),
                 result.distances[part], result.ids[part], complete[part], counts[part],
             )  # fmt: skip
 
@@ -102,10 +102,10 @@ def multi_range(
             if stopped.is_set():
                 return
             query = query_codes[i : i + 1], words[i], radius, float(budget)
-            complete[i] = probe(tables, view, *query, found, counts[i])
+            complete[i] = probe(*tables, *view, *query, found, counts[i])
             if complete[i] and counts[i, USED] > len(found):
                 found = np.empty(int(1.25 * counts[i, USED]), dtype=np.int64)
-                probe(tables, view, *query, found, counts[i])
+                probe(*tables, *view, *query, found, counts[i])
             if complete[i]:
                 answers[i] = np.sort(found[: counts[i, USED]])
 
@@ -146,8 +146,16 @@ def _view(
 
 @compiled
 def _nearest(
-    tables: Tables,
-    view: View,
+    starts: NDArray[np.uint32],
+    places: NDArray[np.int64],
+    entries: NDArray[np.uint64],
+    key_bits: NDArray[np.int64],
+    masks: NDArray[np.uint64],
+    spread: NDArray[np.uint64],
+    codes: NDArray[np.uint8],
+    n_known: int,
+    now: NDArray[np.int64],
+    allowed: NDArray[np.bool_],
     query_codes: NDArray[np.uint8],
     words: NDArray[np.uint64],
     k: int,
@@ -157,11 +165,13 @@ def _nearest(
     complete: NDArray[np.bool_],
     counts: NDArray[np.int64],
 ) -> None:
+    """Write the k nearest rows of each query that the budget is enough for."""
     found = np.empty(k, dtype=np.int64)
     for i in range(query_codes.shape[0]):
         complete[i] = probe(
-            tables, view, query_codes[i : i + 1], words[i], -1, budget, found, counts[i]
-        )
+            starts, places, entries, key_bits, masks, spread, codes, n_known, now, allowed,
+            query_codes[i : i + 1], words[i], -1, budget, found, counts[i],
+        )  # fmt: skip
         if complete[i]:
             for place in range(counts[i, USED]):
                 distances[i, place] = found[place] >> ROW_BITS
