@@ -18,8 +18,8 @@ from sghash.kernels.hamming.staging import word_of
 from sghash.kernels.lanes import popcount, prefetch, trailing_zeros
 from sghash.kernels.multi.layout import spread_code
 
-#: What it takes to look up a key and to look at an entry, in nanoseconds; see `costs`.
-KEY_COST, ENTRY_COST = 6.0, 1.2
+#: What it takes to look up a key and to look at an entry, in nanoseconds.
+KEY_COST, ENTRY_COST = 18.0, 6.0
 #: Entries of an answer are distance << ROW_BITS | row.
 ROW_BITS = 44
 #: Places of a query's counts: how many are found, keys, entries, codes compared.
