@@ -39,7 +39,7 @@ LEAST_ROWS, MOST_K = 50_000, 4096
 #: Nanoseconds of a scan by row and 8 bytes of code: for a query alone, and for one among many.
 SCAN_ALONE, SCAN_AMONG, AMONG = 0.6, 0.1, 8
 # A query may spend this share of a scan on its tables before it turns to the scan.
-_BUDGET = 0.5
+_BUDGET = 1.0
 # Tables are built anew for more rows beside them than this share, or more gone than that one.
 _REST_SHARE, _LEAST_REST, _GONE_SHARE = 1 / 256, 4096, 0.25
 _JOIN_ROWS = 1024
