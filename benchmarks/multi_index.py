@@ -136,13 +136,11 @@ def join(n: int) -> None:
     index = MultiIndex(N_BITS)
     index.add(codes)
     index.build()
-    rows = []
-    some = codes[:2000]
+    rows, some, flat = [], codes[:2000], HammingIndex(N_BITS)
+    flat.add(codes)
     for radius in JOIN_RADII:
         index.similarity_join(radius, threads=1)
         seconds, pairs = timed(lambda r=radius: index.similarity_join(r, threads=1))
-        flat = HammingIndex(N_BITS)
-        flat.add(codes)
         scan, _ = timed(lambda r=radius: flat.range_search(some, r, threads=1))
         scan *= n / len(some) / 2  # a pair is looked for once
         rows.append([str(radius), f"{len(pairs):,}", f"{seconds:.1f}", f"{scan:.0f}",

@@ -22,4 +22,12 @@ def load_index(path: str | os.PathLike[str], *, mmap: bool = False) -> CodeIndex
     return INDEXES[stored_kind(path)].load(path, mmap=mmap)
 
 
-__all__ = ["INDEXES", "CodeIndex", "HammingIndex", "MultiIndex", "PartitionedIndex", "TableIndex", "load_index"]
+__all__ = [
+    "INDEXES",
+    "CodeIndex",
+    "HammingIndex",
+    "MultiIndex",
+    "PartitionedIndex",
+    "TableIndex",
+    "load_index",
+]

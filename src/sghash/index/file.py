@@ -1,8 +1,8 @@
 """The index file: codes, ids and what the kind of index needs, in one checked container.
 
-Its header names the kind ("hamming", "tables", "partitioned" or "multi"), its options, the number of
-rows, the first id and the next one. The codes of a partitioned index stand in blocks, list by list.
-A file may be damaged in ways that its checksums do not show: every number is checked before
+Its header names the kind ("hamming", "tables", "partitioned" or "multi"), its options, the number
+of rows, the first id and the next one. The codes of a partitioned index stand in blocks, list by
+list. A file may be damaged in ways that its checksums do not show: every number is checked before
 anything is allocated, read or mapped by what it says.
 """
 

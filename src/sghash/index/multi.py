@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import InvalidInput
 from sghash.index.base import CodeIndex, Mask
+from sghash.index.joins import SCAN_ALONE, SCAN_AMONG, pairs_within
 from sghash.index.rows import Held
+from sghash.index.tabled import Lookup, Tabled, rows_of
 from sghash.kernels import hamming_neighbors, hamming_range
 from sghash.neighbors import Neighbors, RangeNeighbors
 from sghash.validation import (
     Codes,
-    Ids,
     check_choice,
     check_codes,
     check_count,
@@ -29,93 +30,16 @@ from sghash.validation import (
 )
 
 if TYPE_CHECKING:
-    from sghash.kernels.multi.layout import Tables
     from sghash.kernels.multi.search import Probed
 
 #: How to look: through tables, through all codes, or as costs less.
 WAYS = ("auto", "tables", "scan")
 #: Fewer rows are scanned sooner than tables are built; more neighbours are found by a scan.
 LEAST_ROWS, MOST_K = 50_000, 4096
-#: Nanoseconds of a scan by row and 8 bytes of code: for a query alone, and for one among many.
-SCAN_ALONE, SCAN_AMONG, AMONG = 0.6, 0.1, 8
+#: So many queries are scanned together.
+AMONG = 8
 # A query may spend this share of a scan on its tables before it turns to the scan.
 _BUDGET = 1.0
-# Tables are built anew for more rows beside them than this share, or more gone than that one.
-_REST_SHARE, _LEAST_REST, _GONE_SHARE = 1 / 256, 4096, 0.25
-_JOIN_ROWS = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class Tabled(Held):
-    """Rows at one moment, with tables of the first `n_known` of them.
-
-    `now` says where a row of the tables is at this moment, -1 where it is gone; None: in its place.
-    """
-
-    tables: Tables | None = None
-    now: NDArray[np.int64] | None = None
-    n_known: int = 0
-
-    def with_rows(self, codes: Codes, ids: Ids) -> Held:
-        """The next moment; rows behind all others leave the tables as they are."""
-        after = super().with_rows(codes, ids)
-        if int(ids.min()) < self.row_ids.last:
-            return after
-        return Tabled(*_of(after), self.tables, self.now, self.n_known)
-
-    def without(self, rows: NDArray[np.int64]) -> Held:
-        """The next moment, with these rows removed; tables find the others where they moved."""
-        after = super().without(rows)
-        left = np.ones(self.n_known, dtype=np.bool_)
-        left[rows[rows < self.n_known]] = False
-        moved = np.where(left, np.cumsum(left) - 1, -1)
-        if self.now is not None:
-            moved = np.where(self.now < 0, -1, moved[self.now])
-        return Tabled(*_of(after), self.tables, moved, int(left.sum()))
-
-    @property
-    def is_stale(self) -> bool:
-        """Whether too many rows came or went since the tables were built."""
-        n_tabled = 0 if self.tables is None else self.tables.n_rows
-        rest = self.n - self.n_known
-        gone = n_tabled - self.n_known
-        return rest > max(_LEAST_REST, _REST_SHARE * self.n) or gone > _GONE_SHARE * n_tabled
-
-
-def _of(held: Held) -> tuple[Codes, Any, int]:
-    return held.buffer, held.row_ids, held.next_id
-
-
-@dataclass(frozen=True)
-class Lookup:
-    """The answer to one query, the way it was found, what was visited, and microseconds.
-
-    `keys`, `entries` and `compared` count what was looked up in the tables, of those the rows that
-    shared a key, and of those the rows whose whole code was compared; a query that turned from
-    tables to a scan has counts of both.
-    """
-
-    neighbors: Neighbors | RangeNeighbors
-    way: str
-    n_parts: int
-    keys: int
-    entries: int
-    compared: int
-    n_rows: int
-    microseconds: float
-    scan_microseconds: float
-
-    def __str__(self) -> str:
-        lines = [f"way: {self.way}"]
-        if self.keys:
-            lines += [
-                f"keys looked up in {self.n_parts} tables: {self.keys:,}",
-                f"rows met: {self.entries:,} of {self.n_rows:,}",
-                f"codes compared: {self.compared:,}",
-            ]
-        lines.append(f"microseconds: {self.microseconds:.0f}")
-        lines.append(f"microseconds that a scan is expected to take: {self.scan_microseconds:.0f}")
-        return "\n".join(lines)
 
 
 class MultiIndex(CodeIndex):
@@ -214,7 +138,7 @@ class MultiIndex(CodeIndex):
         queries = check_codes(query_codes, self.n_bits, name="query_codes")
         radius, workers = check_radius(radius), check_threads(threads)
         check_choice(way, WAYS, name="way")
-        pays = self._few_keys(len(self), radius) < _BUDGET * self._scan_cost(len(queries))
+        pays = self._keys_cost(radius) < _BUDGET * self._scan_cost(len(queries))
         held = self._chosen(way, pays)
         found, _ = self._within(held, queries, radius, self._mask(mask, held), workers, way)
         return RangeNeighbors(found.limits, found.distances, held.row_ids.at(found.ids))
@@ -229,7 +153,7 @@ class MultiIndex(CodeIndex):
         radius, workers = check_radius(radius), check_threads(threads)
         held = self._chosen(check_choice(way, WAYS, name="way"), True, whole=True)
         tables = held.tables if isinstance(held, Tabled) else None
-        pairs = _pairs(held.codes, radius, self._counted_bits, tables, way, workers)
+        pairs = pairs_within(held.codes, radius, self._counted_bits, tables, way, workers)
         pairs[:, 0], pairs[:, 1] = (held.row_ids.at(pairs[:, i].copy()) for i in (0, 1))
         return pairs
 
@@ -268,16 +192,19 @@ class MultiIndex(CodeIndex):
         n_parts = 0
         if isinstance(held, Tabled) and held.tables is not None:
             n_parts = len(held.tables.key_bits)
-        return Lookup(found, taken, n_parts, *counts[1:], held.n, spent, self._scan_cost(1) / 1e3)
+        _, keys, entries, compared = counts
+        return Lookup(
+            found, taken, n_parts, keys, entries, compared, held.n, spent, self._scan_cost(1) / 1e3
+        )
 
     def _nearest(
         self, held: Held, queries: Codes, k: int, mask: Mask | None, threads: int, way: str
     ) -> tuple[Neighbors, Probed | None]:
         """Rows, and what was looked up where there are tables."""
         options: dict[str, Any] = {"mask": mask, "threads": threads}
-        bits = {"n_bits": self._counted_bits}
+        scanning = {**options, "n_bits": self._counted_bits}
         if not isinstance(held, Tabled) or held.tables is None or k > MOST_K or way == "scan":
-            return hamming_neighbors(held.codes, queries, k, **bits, **options), None
+            return hamming_neighbors(held.codes, queries, k, **scanning), None
         from sghash.kernels.multi.search import multi_neighbors
 
         budget = np.inf if way == "tables" else _BUDGET * self._scan_cost(len(queries))
@@ -287,7 +214,7 @@ class MultiIndex(CodeIndex):
         )  # fmt: skip
         left, found = ~probed.complete, probed.neighbors
         if left.any():
-            rest = hamming_neighbors(held.codes, queries[left], k, **bits, **options)
+            rest = hamming_neighbors(held.codes, queries[left], k, **scanning)
             found.distances[left], found.ids[left] = rest
         return found, probed
 
@@ -295,11 +222,11 @@ class MultiIndex(CodeIndex):
         self, held: Held, queries: Codes, radius: int, mask: Mask | None, threads: int, way: str
     ) -> tuple[RangeNeighbors, Probed | None]:
         options: dict[str, Any] = {"mask": mask, "threads": threads}
-        bits = {"n_bits": self._counted_bits}
+        scanning = {**options, "n_bits": self._counted_bits}
         budget = np.inf if way == "tables" else _BUDGET * self._scan_cost(len(queries))
         tables = held.tables if isinstance(held, Tabled) else None
-        if tables is None or way == "scan" or self._few_keys(held.n, radius) > budget:
-            return hamming_range(held.codes, queries, radius, **bits, **options), None
+        if tables is None or way == "scan" or self._keys_cost(radius) > budget:
+            return hamming_range(held.codes, queries, radius, **scanning), None
         from sghash.kernels.multi.search import multi_range
 
         assert isinstance(held, Tabled)
@@ -309,7 +236,7 @@ class MultiIndex(CodeIndex):
         )  # fmt: skip
         left, found = ~probed.complete, probed.neighbors
         if left.any():
-            rest = hamming_range(held.codes, queries[left], radius, **bits, **options)
+            rest = hamming_range(held.codes, queries[left], radius, **scanning)
             found = _interleaved(found, rest, np.flatnonzero(left))
         return found, probed
 
@@ -338,7 +265,7 @@ class MultiIndex(CodeIndex):
             if not is_ready(held):
                 n_parts = self.n_parts or default_parts(held.n, self.n_bits)
                 tables = build_tables(held.codes, self.n_bits, n_parts)
-                held = self._held = Tabled(*_of(held), tables, None, held.n)
+                held = self._held = Tabled(*rows_of(held), tables, None, held.n)
         return held
 
     def _scan_cost(self, n_queries: int) -> float:
@@ -346,19 +273,8 @@ class MultiIndex(CodeIndex):
         by_row = SCAN_ALONE if n_queries < AMONG else SCAN_AMONG
         return by_row * len(self) * -(-self.n_bytes // 8)
 
-    def _few_keys(self, n: int, radius: int) -> float:
-        """Nanoseconds that the keys within a radius take at least, whoever they belong to."""
-        from sghash.kernels.multi.layout import MOST_KEY_BITS, default_parts
-        from sghash.kernels.multi.probing import ENTRY_COST, KEY_COST
-
-        n_parts = self.n_parts or default_parts(n, self.n_bits)
-        bits = min(MOST_KEY_BITS, max(1, n.bit_length()), -(-self.n_bits // n_parts))
-        keys = sum(
-            math.comb(bits, weight)
-            for part in range(n_parts)
-            for weight in range(min(bits, (radius - part) // n_parts) + 1)
-        )
-        return keys * (KEY_COST + ENTRY_COST * n / 2**bits)
+    def _keys_cost(self, radius: int) -> float:
+        return _keys_cost(len(self), self.n_bits, self.n_parts, radius)
 
     def _checked(self, codes: ArrayLike) -> Codes:
         return check_codes(codes, self.n_bits)
@@ -372,7 +288,23 @@ class MultiIndex(CodeIndex):
 
     def __getstate__(self) -> dict[str, Any]:
         # Tables are cheaper to build than to copy.
-        return {**super().__getstate__(), "_held": Held(*_of(self._held.alone()))}
+        return {**super().__getstate__(), "_held": Held(*rows_of(self._held.alone()))}
+
+
+@lru_cache(maxsize=256)
+def _keys_cost(n: int, n_bits: int, n_parts: int | None, radius: int) -> float:
+    """Nanoseconds that the keys within a radius take at least, were all equally crowded."""
+    from sghash.kernels.multi.layout import MOST_KEY_BITS, default_parts
+    from sghash.kernels.multi.probing import ENTRY_COST, KEY_COST
+
+    m = n_parts or default_parts(n, n_bits)
+    bits = min(MOST_KEY_BITS, max(1, n.bit_length()), -(-n_bits // m))
+    keys = sum(
+        math.comb(bits, weight)
+        for part in range(m)
+        for weight in range(min(bits, (radius - part) // m) + 1)
+    )
+    return float(keys) * (KEY_COST + ENTRY_COST * n / 2**bits)
 
 
 def joined(
@@ -391,28 +323,6 @@ def joined(
     index = MultiIndex(n_bits or 8 * max(1, array.shape[-1] if array.ndim else 1))
     index.add(array)
     return index.similarity_join(radius, threads=threads, way=way)
-
-
-def _pairs(
-    codes: Codes, radius: int, n_bits: int, tables: Tables | None, way: str, threads: int
-) -> NDArray[np.int64]:
-    """Pairs of rows within a radius, the way that costs less."""
-    n = len(codes)
-    if tables is not None:
-        from sghash.kernels.multi.joining import join_cost, multi_pairs
-
-        scan = SCAN_AMONG * n * n * -(-codes.shape[1] // 8)
-        if way == "tables" or join_cost(tables, radius) < scan:
-            return np.stack(multi_pairs(tables, codes, radius, threads=threads), axis=1)
-    found = [np.empty((0, 3), dtype=np.int64)]
-    for start in range(0, n, _JOIN_ROWS):
-        some = codes[start : start + _JOIN_ROWS]
-        near = hamming_range(codes[start:], some, radius, n_bits=n_bits, threads=threads)
-        own = np.repeat(np.arange(len(some)), np.diff(near.limits))
-        pairs = np.stack([own + start, near.ids + start, near.distances], axis=1)
-        pairs = pairs[near.ids > own]
-        found.append(pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))])
-    return np.concatenate(found)
 
 
 def _interleaved(

@@ -170,7 +170,7 @@ def _pair_up(
     out: NDArray[np.int64],
     used: int,
 ) -> int:
-    """Write the pairs of two keys; return how many there are now, more than fit where it stopped."""
+    """Write the pairs of two keys; return how many there are now, or more than fit."""
     low = np.uint64(0xFFFFFFFF)
     for i in range(np.int64(starts[key]), np.int64(starts[key + 1])):
         a = entries[i]

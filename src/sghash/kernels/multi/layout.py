@@ -115,7 +115,7 @@ def build_tables(codes: Codes, n_bits: int, n_parts: int) -> Tables:
 
 
 def _others(parts: list[NDArray[np.int64]], part: int, used: int) -> NDArray[np.int64]:
-    """The bits that stand beside a row: of the other parts in turn, then what is left of its own."""
+    """The bits that stand beside a row: those of other parts in turn, then the rest of its own."""
     n_parts = len(parts)
     longest = max(len(bits) for bits in parts)
     others = [

@@ -15,13 +15,14 @@ from sghash.kernels.hamming.staging import words_of
 from sghash.kernels.multi.layout import Tables
 from sghash.kernels.multi.probing import N_COUNTS, ROW_BITS, USED, View, probe
 from sghash.kernels.threads import cut, run
-from sghash.neighbors import Neighbors, RangeNeighbors, empty_neighbors
+from sghash.neighbors import RangeNeighbors, empty_neighbors
 from sghash.validation import Codes
 
 #: Queries of one compiled call: between two of them Ctrl-C is heard.
 _QUERIES = 64
 _NOTHING_MOVED = np.empty(0, dtype=np.int64)
 _ALL = np.empty(0, dtype=np.bool_)
+_NEVER = threading.Event()
 
 
 class Probed(NamedTuple):
@@ -70,7 +71,9 @@ def multi_neighbors(
                 result.distances[part], result.ids[part], complete[part], counts[part],
             )  # fmt: skip
 
-    if k_here:
+    if k_here and n_queries == 1:  # threads have nothing to share
+        search(0, 1, _NEVER)
+    elif k_here:
         run([(search, part) for part in cut(n_queries, threads)])
     return Probed(result, complete, counts)
 
@@ -109,7 +112,10 @@ def multi_range(
             if complete[i]:
                 answers[i] = np.sort(found[: counts[i, USED]])
 
-    run([(search, part) for part in cut(n_queries, threads)])
+    if n_queries == 1:
+        search(0, 1, _NEVER)
+    else:
+        run([(search, part) for part in cut(n_queries, threads)])
     limits = np.zeros(n_queries + 1, dtype=np.int64)
     np.cumsum([len(answer) for answer in answers], out=limits[1:])
     every = np.concatenate([np.empty(0, dtype=np.int64), *answers])
