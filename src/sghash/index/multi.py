@@ -274,7 +274,8 @@ class MultiIndex(CodeIndex):
         return by_row * len(self) * -(-self.n_bytes // 8)
 
     def _keys_cost(self, radius: int) -> float:
-        return _keys_cost(len(self), self.n_bits, self.n_parts, radius)
+        cost: float = _keys_cost(len(self), self.n_bits, self.n_parts, radius)
+        return cost
 
     def _checked(self, codes: ArrayLike) -> Codes:
         return check_codes(codes, self.n_bits)

@@ -105,7 +105,7 @@ def _join_part(
 @compiled
 def _counted(starts: NDArray[np.uint32], key_bits: int, most: int, step: int) -> Any:
     """Keys looked up and entries compared, for every `step`-th key."""
-    keys, pairs = 0, 0
+    keys, pairs = 0, np.int64(0)
     for key in range(0, 1 << key_bits, step):
         here = np.int64(starts[key + 1]) - np.int64(starts[key])
         if here == 0:
@@ -166,7 +166,7 @@ def _pair_up(
     part: int,
     weight: int,
     key: int,
-    other: int,
+    other: Any,
     out: NDArray[np.int64],
     used: int,
 ) -> int:
@@ -192,7 +192,7 @@ def _pair_up(
 
 @compiled
 def _first_met(
-    masks: NDArray[np.uint64], codes: NDArray[np.uint8], a: int, b: int, part: int, weight: int
+    masks: NDArray[np.uint64], codes: NDArray[np.uint8], a: Any, b: Any, part: int, weight: int
 ) -> int:
     """The distance of two rows that differ in `weight` bits of a part's key; -1 if met before."""
     n_words, distance = masks.shape[1], 0

@@ -161,9 +161,9 @@ def _fill(
         starts[key] += starts[key - 1]
     for row in range(n):
         found = spread_code(codes, row, spread)
-        key = np.int64(found & low)
-        entries[starts[key]] = (found & ~low) | np.uint64(row)
-        starts[key] += np.uint32(1)
+        own = np.int64(found & low)
+        entries[starts[own]] = (found & ~low) | np.uint64(row)
+        starts[own] += np.uint32(1)
     # Each start has moved to the next one's place.
     for key in range(starts.shape[0] - 1, 0, -1):
         starts[key] = starts[key - 1]

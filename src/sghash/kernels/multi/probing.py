@@ -64,7 +64,7 @@ def n_flips(n_bits: int, weight: int) -> int:
 
 
 @compiled
-def distance_to(codes: NDArray[np.uint8], row: int, query: NDArray[np.uint64]) -> int:
+def distance_to(codes: NDArray[np.uint8], row: Any, query: NDArray[np.uint64]) -> int:
     """Bits in which a row differs from the words of a query."""
     distance = 0
     for word in range(query.shape[0]):
@@ -76,7 +76,7 @@ def distance_to(codes: NDArray[np.uint8], row: int, query: NDArray[np.uint64]) -
 def met_before(
     masks: NDArray[np.uint64],
     codes: NDArray[np.uint8],
-    row: int,
+    row: Any,
     query: NDArray[np.uint64],
     part: int,
     weight: int,
@@ -120,7 +120,7 @@ def _sift_down(heap: NDArray[np.int64], n: int) -> None:
 
 
 @compiled
-def _keep(found: NDArray[np.int64], counts: NDArray[np.int64], entry: int, bound: int) -> int:
+def _keep(found: NDArray[np.int64], counts: NDArray[np.int64], entry: Any, bound: Any) -> Any:
     """Put an entry below `bound` into the heap of the best; return the new bound."""
     used = counts[USED]
     if used < found.shape[0]:
@@ -138,14 +138,14 @@ def _offer(
     masks: NDArray[np.uint64],
     codes: NDArray[np.uint8],
     query: NDArray[np.uint64],
-    row: int,
+    row: Any,
     part: int,
     weight: int,
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
-    bound: int,
+    bound: Any,
     is_range: bool,
-) -> int:
+) -> Any:
     """Take a row, met in a part at some weight, if it lies below `bound`; return the new bound."""
     counts[COMPARED] += 1
     candidate = np.int64(distance_to(codes, row, query)) << ROW_BITS | row
@@ -156,8 +156,8 @@ def _offer(
 
 @compiled
 def _taken(
-    found: NDArray[np.int64], counts: NDArray[np.int64], entry: int, bound: int, is_range: bool
-) -> int:
+    found: NDArray[np.int64], counts: NDArray[np.int64], entry: Any, bound: Any, is_range: bool
+) -> Any:
     """Keep an entry that lies below `bound`; return the new bound."""
     if not is_range:
         return _keep(found, counts, entry, bound)
@@ -183,9 +183,9 @@ def visit(
     ring: NDArray[np.int64],
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
-    bound: int,
+    bound: Any,
     is_range: bool,
-) -> int:
+) -> Any:
     """Offer all rows whose key of a part differs from the query's in `weight` bits.
 
     Memory is asked for a few keys ahead: first the start of a key's entries, then the entries.
@@ -236,9 +236,9 @@ def scan_rest(
     query: NDArray[np.uint64],
     found: NDArray[np.int64],
     counts: NDArray[np.int64],
-    bound: int,
+    bound: Any,
     is_range: bool,
-) -> int:
+) -> Any:
     """Offer the rows that are in no table."""
     for row in range(n_known, codes.shape[0]):
         if allowed.shape[0] and not allowed[row]:
