@@ -35,6 +35,7 @@ PARTS = {
     "tables.rescoring": {"nibble_tables", "linear_score", "kth_smallest"},
     "tables.terms": {"gram_tables", "code_term"},
     "learning.projection": {"arrange"},
+    "vectors.stored": {"row_sums"},
 }
 #: Modules that hold loops and pieces of the kernels in `TWINS`, or nothing compiled.
 INNER = {
