@@ -305,7 +305,7 @@ def _keys_cost(n: int, n_bits: int, n_parts: int | None, radius: int) -> float:
         for part in range(m)
         for weight in range(min(bits, (radius - part) // m) + 1)
     )
-    return float(keys) * (KEY_COST + ENTRY_COST * n / 2**bits)
+    return float(keys * (KEY_COST + ENTRY_COST * n / 2**bits))
 
 
 def joined(
