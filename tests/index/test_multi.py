@@ -118,6 +118,19 @@ def test_queries_too_dear_for_tables_are_scanned(rng, monkeypatch):
             assert {index.explain(query, 10).way for query in queries} == ways
 
 
+def test_many_queries_too_dear_for_tables_are_scanned_together(rng, monkeypatch):
+    monkeypatch.setattr(multi, "LEAST_ROWS", 1)
+    index = MultiIndex(64, n_parts=3)
+    index.add(clustered(rng, 4000, 64, share=0.01))
+    for queries in (pack_bits(rng.random((70, 64)) < 0.5), index.codes[:70]):
+        right = index.search(queries, 10, way="scan")
+        for price in (1e-3, 0.1, 1e6):  # nobody may look, some, everybody
+            monkeypatch.setattr(multi, "SCAN_AMONG", price)
+            found = index.search(queries, 10)
+            np.testing.assert_array_equal(found.ids, right.ids)
+            np.testing.assert_array_equal(found.distances, right.distances)
+
+
 def test_duplicates_only(rng):
     index = MultiIndex(40, n_parts=3)
     index.add(np.repeat(clustered(rng, 1, 40), 700, axis=0))

@@ -40,6 +40,8 @@ LEAST_ROWS, MOST_K = 50_000, 4096
 AMONG = 8
 # A query may spend this share of a scan on its tables before it turns to the scan.
 _BUDGET = 1.0
+# Of many queries about so many are tried first: where most would turn to a scan, all are scanned.
+_FIRST = 16
 
 
 class MultiIndex(CodeIndex):
@@ -208,10 +210,13 @@ class MultiIndex(CodeIndex):
         from sghash.kernels.multi.search import multi_neighbors
 
         budget = np.inf if way == "tables" else _BUDGET * self._scan_cost(len(queries))
-        probed = multi_neighbors(
-            held.tables, held.codes, queries, k, now=held.now, n_known=held.n_known, budget=budget,
-            **options,
-        )  # fmt: skip
+        tables: dict[str, Any] = {"now": held.now, "n_known": held.n_known, "budget": budget}
+        if len(queries) >= 4 * _FIRST and way == "auto":
+            first = np.ascontiguousarray(queries[:: len(queries) // _FIRST])
+            tried = multi_neighbors(held.tables, held.codes, first, k, **tables, **options)
+            if tried.complete.mean() < 0.5:
+                return hamming_neighbors(held.codes, queries, k, **scanning), None
+        probed = multi_neighbors(held.tables, held.codes, queries, k, **tables, **options)
         left, found = ~probed.complete, probed.neighbors
         if left.any():
             rest = hamming_neighbors(held.codes, queries[left], k, **scanning)
@@ -305,7 +310,7 @@ def _keys_cost(n: int, n_bits: int, n_parts: int | None, radius: int) -> float:
         for part in range(m)
         for weight in range(min(bits, (radius - part) // m) + 1)
     )
-    return float(keys) * (KEY_COST + ENTRY_COST * n / 2**bits)
+    return float(keys * (KEY_COST + ENTRY_COST * n / 2**bits))
 
 
 def joined(
