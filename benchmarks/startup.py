@@ -56,7 +56,9 @@ def make_collection(folder: Path) -> tuple[str, str]:
 
 def steps_of(program: str) -> tuple[list[float], str]:
     """CPU seconds of each step in a fresh process, and the heavy packages it has loaded."""
-    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     numbers, _, heavy = out.stdout.partition("|")
     moments = [0.0, *map(float, numbers.split())]
     return np.diff(moments).tolist(), heavy.strip() or "none"

@@ -14,6 +14,7 @@ from sghash.errors import InvalidDtype
 _IDS = ("id", "ids", "_id", "key", "uuid", "index", "rowid", "row_id")
 _FLOATS = ("float", "double", "halffloat")
 _WHOLE = ("int", "uint")
+_LISTS = ("list", "array", "fixed_size_list", "large_list")
 
 
 def columns_of(X: Any) -> list[tuple[str, str]] | None:
@@ -43,11 +44,12 @@ def refuse_frame(X: Any) -> None:
     ]
     if not others:
         return
-    name, kind = others[0]
+    lists = [column for column in others if column[1].startswith(_LISTS)]
+    name, kind = (lists or others)[0]
     more = f" (and {len(others) - 1} more)" if len(others) > 1 else ""
     raise InvalidDtype(
         f"column {name!r}{more} of the table holds {kind}, which is no coordinate of a vector: "
-        f"{_remedy(name, kind, n_others=len(others), n=len(columns))}"
+        f"{_remedy(X, name, is_list=bool(lists) or (kind == 'object' and len(columns) == 1))}"
     )
 
 
@@ -55,8 +57,14 @@ def _is_id(name: str) -> bool:
     return name.lower() in _IDS or name.lower().endswith("_id")
 
 
-def _remedy(name: str, kind: str, *, n_others: int, n: int) -> str:
-    if kind.startswith(("list", "array", "fixed_size_list")) or (kind == "object" and n_others == n):
-        return f"give the vectors alone, as in np.stack(table[{name!r}])"
-    drop = f"leave it out, as in table.drop(columns=[{name!r}])"
-    return f"{drop}, and give ids and metadata to a collection by its own arguments"
+def _remedy(X: Any, name: str, *, is_list: bool) -> str:
+    library = type(X).__module__.partition(".")[0]
+    if is_list:
+        taken = {"polars": ".to_list()", "pyarrow": ".to_pylist()"}.get(library, "")
+        return f"give the vectors alone, as in np.stack(table[{name!r}]{taken})"
+    dropped = {"polars": f"drop({name!r})", "pyarrow": f"drop_columns([{name!r}])"}
+    drop = dropped.get(library, f"drop(columns=[{name!r}])")
+    return (
+        f"leave it out, as in table.{drop}, and give ids and metadata to a collection by its own "
+        "arguments"
+    )

@@ -53,9 +53,7 @@ class KeyedNeighbors(Neighbors):
         return _with_keys, (*self, self.keys)
 
 
-def _with_keys(
-    distances: NDArray[Any], ids: Ids, keys: NDArray[np.object_]
-) -> KeyedNeighbors:
+def _with_keys(distances: NDArray[Any], ids: Ids, keys: NDArray[np.object_]) -> KeyedNeighbors:
     return KeyedNeighbors.of(Neighbors(distances, ids), lambda _: keys)
 
 

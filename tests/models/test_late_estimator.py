@@ -87,7 +87,7 @@ def test_the_length_of_a_code_comes_first(name):
 
 
 def test_an_unfitted_model_raises_an_error_that_is_ours_and_theirs():
-    with pytest.raises(NotFitted, match="not fitted yet.*call fit first") as caught:
+    with pytest.raises(NotFitted, match=r"not fitted yet.*call fit first") as caught:
         sghash.SGH(8).encode(np.zeros((2, 3)))
     for kind in (SghashError, NotFittedError, ValueError, AttributeError):
         assert isinstance(caught.value, kind)

@@ -23,6 +23,7 @@ from sghash.neighbors import KeyedNeighbors, Neighbors, RangeNeighbors
 from sghash.validation import (
     Codes,
     check_codes,
+    check_ids,
     check_k,
     check_radius,
     check_threads,
@@ -148,6 +149,13 @@ def _check_comparable(state: State) -> None:
             "the codes of this collection name rows of tables and have no Hamming distance: "
             "use search, or a collection whose model makes bits"
         )
+
+
+def contains(state: State, id_: object) -> bool:
+    """Whether there is a row of this id or key."""
+    if isinstance(id_, str):
+        return bool(state.find_keys([id_])[0] >= 0)
+    return bool(state.find(check_ids(np.asarray([id_]))).segments[0] >= 0)
 
 
 def check_values_of(moment: Moment, codes: Codes) -> None:

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,12 +22,15 @@ from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import BadFile, InvalidInput
 from sghash.models.capabilities import Capabilities
 from sghash.models.inputs import (
+    BLOCK_ROWS as BLOCK_ROWS,
     check_block,
     check_is_fitted,
     is_plain,
     is_source,
     one_vector_as_table,
+    refuse_huge,
     refuse_one_vector,
+    sample_rows,
     translate_sklearn_errors,
     validate_data,
 )
@@ -41,6 +44,7 @@ from sghash.models.shared.feature_names import output_names
 from sghash.models.shared.scorers import Scorer, linear_scorer
 from sghash.models.shared.seeds import generator_of
 from sghash.models.store import fingerprint_of, save_model
+from sghash.progress import Bar
 from sghash.tables import CodeLayout, QueryTables
 from sghash.validation import (
     METRICS,
@@ -54,11 +58,8 @@ from sghash.validation import (
     n_bytes_of,
 )
 
-BLOCK_ROWS = 16384
 # Models that must hold their training data take at most this much of a source beyond memory.
 MAX_TRAINING_BYTES = 1 << 30
-# Sums of thousands of squares of such numbers still fit float32.
-MAX_ABSOLUTE = 1e15
 
 
 class Progress(NamedTuple):
@@ -69,7 +70,8 @@ class Progress(NamedTuple):
     values: dict[str, float]
 
 
-Callback = Callable[[Progress], None]
+#: A function of `Progress`, or the word "bar" for a progress bar.
+Callback = Callable[[Progress], None] | Literal["bar"]
 
 
 if TYPE_CHECKING:
@@ -240,23 +242,29 @@ class VectorModel(_Estimator, ABC):
     def _unchanged_on_failure(self) -> Iterator[None]:
         """Put every attribute back if learning fails or is interrupted half-way."""
         before = dict(vars(self))
+        bar = Bar(f"fitting {type(self).__name__}", "step")
         try:
+            if isinstance(self.callback, str):
+                self._bar = bar
             yield
             self.remember_shapes()
         except BaseException:
             self.__dict__ = before
             raise
+        finally:
+            bar.close()
+            self.__dict__.pop("_bar", None)
 
     def _training_vectors(self, X: ArrayLike | VectorSource) -> Vectors:
         """All of an array; of a source beyond memory, a random sample of rows that fits."""
         if not is_source(X):
             with translate_sklearn_errors():
-                return _refuse_huge(validate_data(self, X, dtype=np.float32, order="C"))
+                return refuse_huge(validate_data(self, X, dtype=np.float32, order="C"))
         n, width = X.shape
         n_rows = min(n, max(1, MAX_TRAINING_BYTES // (4 * max(1, width))))
         sample = sample_rows(X, n_rows, generator_of(self.random_state))
         with translate_sklearn_errors():
-            return _refuse_huge(validate_data(self, sample, dtype=np.float32, order="C"))
+            return refuse_huge(validate_data(self, sample, dtype=np.float32, order="C"))
 
     def _vectors_to_read(self, X: ArrayLike | VectorSource) -> VectorSource | NDArray[Any]:
         """Check the width; numbers are checked and converted block by block.
@@ -294,7 +302,10 @@ class VectorModel(_Estimator, ABC):
 
     def _report(self, step: int, total: int, **values: float) -> None:
         """Tell the caller's `callback`, if the model has one, how far training is."""
-        if self.callback is not None:
+        bar: Bar | None = getattr(self, "_bar", None)
+        if bar is not None:
+            bar(step, total, values)
+        elif callable(self.callback):
             self.callback(Progress(step, total, values))
 
 
@@ -367,24 +378,6 @@ class BinaryHasher(VectorModel):
         return output_names(self, input_features, "bit", self.n_bits)
 
 
-def sample_rows(
-    source: VectorSource | NDArray[Any], n_rows: int, rng: np.random.Generator
-) -> Vectors:
-    """Take `n_rows` random rows without replacement, as float32, reading the source once."""
-    n = source.shape[0]
-    # All rows ask for no draw: a caller's generator then goes on as it does for an array.
-    chosen = np.arange(n) if n_rows == n else np.sort(rng.choice(n, size=n_rows, replace=False))
-    sample = np.empty((n_rows, source.shape[1]), dtype=np.float32)
-    filled = 0
-    for first, block in blocks_of(source, BLOCK_ROWS):
-        last = int(np.searchsorted(chosen, first + len(block)))
-        # Numbers too large for float32 become infinite, and are refused as such.
-        with np.errstate(over="ignore"):
-            sample[filled:last] = block[chosen[filled:last] - first]
-        filled = last
-    return sample
-
-
 def _trial_rows(width: int) -> Vectors:
     return np.repeat(np.array([[0.0], [0.5], [1.0]], dtype=np.float32), width, axis=1)
 
@@ -392,13 +385,3 @@ def _trial_rows(width: int) -> Vectors:
 def _expect_shape(verb: str, found: NDArray[Any], shape: tuple[int, int]) -> None:
     if found.shape != shape:
         raise BadFile(f"{verb} gives shape {found.shape} for {shape}")
-
-
-def _refuse_huge(vectors: Vectors) -> Vectors:
-    largest = max(float(vectors.max(initial=0)), -float(vectors.min(initial=0)))
-    if largest > MAX_ABSOLUTE:
-        raise InvalidInput(
-            f"the vectors reach {largest:.3g}, and squares of numbers beyond {MAX_ABSOLUTE:.0e} "
-            "overflow float32: rescale them first"
-        )
-    return vectors

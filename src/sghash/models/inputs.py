@@ -13,16 +13,21 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.blocks import VectorSource
+from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput, NotFitted, SghashError
 from sghash.frames import refuse_frame
 from sghash.validation import Vectors
+
+BLOCK_ROWS = 16384
+# Sums of thousands of squares of such numbers still fit float32.
+MAX_ABSOLUTE = 1e15
 
 # What to do about an input that scikit-learn refuses, by a word of its sentence.
 _REMEDIES = {
     "NaN": "remove or fill these values first",
     "infinity": "remove these values or rescale the vectors first",
     "parse": "give real numbers",
+    "sequence": "give rows of one length, as in np.stack(rows)",
     "features": "use vectors of the same kind as those the model was fitted on",
 }
 
@@ -31,8 +36,8 @@ def check_is_fitted(model: Any) -> None:
     """Raise `NotFitted`, which is also scikit-learn's `NotFittedError`, for an unfitted model."""
     if not model.__sklearn_is_fitted__():
         raise not_fitted(
-            f"this {type(model).__name__} is not fitted yet, or was given an option since that needs "
-            "another fit: call fit first, or read a fitted model with sghash.load_model"
+            f"this {type(model).__name__} is not fitted yet, or has been given an option that asks "
+            "for another fit: call fit first, or read a fitted model with sghash.load_model"
         )
 
 
@@ -121,3 +126,32 @@ def translate_sklearn_errors() -> Iterator[None]:
         remedy = next((text for word, text in _REMEDIES.items() if word in sentence), None)
         kind = InvalidDtype if isinstance(error, TypeError) else InvalidInput
         raise kind(f"{sentence}: {remedy}" if remedy else sentence) from error
+
+
+def sample_rows(
+    source: VectorSource | NDArray[Any], n_rows: int, rng: np.random.Generator
+) -> Vectors:
+    """Take `n_rows` random rows without replacement, as float32, reading the source once."""
+    n = source.shape[0]
+    # All rows ask for no draw: a caller's generator then goes on as it does for an array.
+    chosen = np.arange(n) if n_rows == n else np.sort(rng.choice(n, size=n_rows, replace=False))
+    sample = np.empty((n_rows, source.shape[1]), dtype=np.float32)
+    filled = 0
+    for first, block in blocks_of(source, BLOCK_ROWS):
+        last = int(np.searchsorted(chosen, first + len(block)))
+        # Numbers too large for float32 become infinite, and are refused as such.
+        with np.errstate(over="ignore"):
+            sample[filled:last] = block[chosen[filled:last] - first]
+        filled = last
+    return sample
+
+
+def refuse_huge(vectors: Vectors) -> Vectors:
+    """Refuse numbers so large that sums of their squares overflow float32."""
+    largest = max(float(vectors.max(initial=0)), -float(vectors.min(initial=0)))
+    if largest > MAX_ABSOLUTE:
+        raise InvalidInput(
+            f"the vectors reach {largest:.3g}, and squares of numbers beyond {MAX_ABSOLUTE:.0e} "
+            "overflow float32: rescale them first"
+        )
+    return vectors

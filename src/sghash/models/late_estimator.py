@@ -69,7 +69,7 @@ def become_estimators(model_class: type) -> type:
             head.__bases__ = (TransformerMixin, BaseEstimator, *others)
             for cls in _family(head):
                 # What Python calls for a class that is defined below these bases.
-                super(head, cls).__init_subclass__()  # type: ignore[misc]
+                super(head, cls).__init_subclass__()  # type: ignore[arg-type]
         return head
 
 
@@ -94,7 +94,7 @@ def _head_of(model_class: type) -> type:
     return next(head for head in _heads if issubclass(model_class, head))
 
 
-def _family(head: type) -> Iterator[type]:
+def _family(head: Any) -> Iterator[Any]:
     yield head
     for cls in head.__subclasses__():
         yield from _family(cls)

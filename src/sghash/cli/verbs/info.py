@@ -22,6 +22,7 @@ from sghash.data.catalog import CATALOG
 from sghash.errors import BadFile, InvalidInput
 from sghash.models import MODELS, model_class
 from sghash.models.capabilities import Capabilities
+from sghash.optional import install_command
 from sghash.validation import available_cores
 
 EXTRAS = {
@@ -82,9 +83,7 @@ def _installation() -> dict[str, Any]:
         "cores": available_cores(),
         "packages": {name: importlib.metadata.version(name) for name in CORE},
         "extras": {
-            extra: "installed"
-            if importlib.util.find_spec(module)
-            else f"pip install 'sghash[{extra}]'"
+            extra: "installed" if importlib.util.find_spec(module) else install_command(extra)
             for extra, module in EXTRAS.items()
         },
         "models": list(MODELS),

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from sghash.blocks import VectorSource, read_rows
 from sghash.errors import InvalidInput
 from sghash.models.base import Callback
-from sghash.models.inputs import is_source, translate_sklearn_errors, validate_data
 from sghash.models.capabilities import Capabilities
+from sghash.models.inputs import is_source, translate_sklearn_errors, validate_data
 from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.losses.supervision import supervision_terms
 from sghash.models.sgh.options import KL_WEIGHT, MAX_ROWS, settings_of

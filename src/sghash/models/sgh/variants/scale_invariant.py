@@ -14,8 +14,8 @@ from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
 from sghash.errors import Diverged, InvalidInput
 from sghash.models.base import BLOCK_ROWS, BinaryHasher, Callback
-from sghash.models.inputs import check_is_fitted, translate_sklearn_errors, validate_data
 from sghash.models.capabilities import Capabilities
+from sghash.models.inputs import check_is_fitted, translate_sklearn_errors, validate_data
 from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.paper.encoder import sigmoid
 from sghash.models.sgh.paper.generative import code_values
