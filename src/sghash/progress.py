@@ -15,7 +15,7 @@ BAR = "bar"
 #: Receives (done, in all).
 Counting: TypeAlias = Callable[[int, int], None]
 #: What a caller may give: such a function, or the word "bar".
-CountingCallback: TypeAlias = Counting | Literal["bar"]
+Callback: TypeAlias = Counting | Literal["bar"]
 
 
 class Bar:

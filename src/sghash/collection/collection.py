@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.blocks import VectorSource
-from sghash.collection import answers
+from sghash.collection import answers, stored_model
 from sghash.collection.incoming import append_vectors, new_rows
 from sghash.collection.moment import ModelHolder, Moment
 from sghash.collection.records import Records, read_records
@@ -23,17 +23,11 @@ from sghash.collection.storage.folders import resolved
 from sghash.collection.storage.loading import load_state
 from sghash.collection.storage.state import State
 from sghash.collection.storage.writer import Writer
-from sghash.collection.stored_model import (
-    check_model,
-    encoder_of,
-    first_manifest,
-    place_new_model,
-)
 from sghash.collection.where.choice import ids_of, live_ids
 from sghash.errors import InvalidInput, StorageError
 from sghash.guards import Guard
 from sghash.neighbors import Neighbors, RangeNeighbors
-from sghash.progress import CountingCallback, counting
+from sghash.progress import Callback, counting
 from sghash.validation import Codes, Ids, Vectors, check_codes
 
 
@@ -74,7 +68,7 @@ class Collection:
         is the model's own, or "l2". A model without a metric needs unit vectors for "cosine".
         """
         folder = resolved(path)
-        manifest = first_manifest(model, keep_vectors=keep_vectors, metric=metric)
+        manifest = stored_model.first_manifest(model, keep_vectors=keep_vectors, metric=metric)
         with new_folder(folder, manifest, model) as lock:
             return cls(folder, writer=Writer(folder, lock=lock), model=model)
 
@@ -102,7 +96,7 @@ class Collection:
         collection = cls(folder, writer=writer, in_memory=in_memory)
         try:
             if model is not None:
-                check_model(model)
+                stored_model.check_model(model)
                 collection.check_fingerprint(model.fingerprint_)
                 state = collection._moment.state
                 collection._moment = Moment(state, ModelHolder(folder, state.manifest, model))
@@ -180,7 +174,7 @@ class Collection:
         ids: ArrayLike | Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         *,
-        callback: CountingCallback | None = None,
+        callback: Callback | None = None,
     ) -> Ids:
         """Encode and add vectors (n, d); they are on the disk when this returns their ids.
 
@@ -216,7 +210,7 @@ class Collection:
         ids: ArrayLike | Sequence[str],
         metadata: Mapping[str, Any] | None = None,
         *,
-        callback: CountingCallback | None = None,
+        callback: Callback | None = None,
     ) -> Ids:
         """Like `add`, but a row that is there already is replaced, with its metadata.
 
@@ -291,27 +285,26 @@ class Collection:
         state, holder = self._moment
         return read_records(state, ids_of(ids, state), holder.model)
 
-    def compact(self, *, callback: CountingCallback | None = None) -> None:
+    def compact(self, *, callback: Callback | None = None) -> None:
         """Bring all rows into one segment; `callback` receives (rows done, rows in all)."""
         told = counting(callback, "compacting")
         with self._guard.lock:
             writer = self._writable()
             self._change(lambda: writer.compact(callback=told))
 
-    def reencode(self, new_model: Any, *, callback: CountingCallback | None = None) -> None:
+    def reencode(self, new_model: Any, *, callback: Callback | None = None) -> None:
         """Replace the model, and all codes by those it makes of the kept vectors."""
 
         with self._guard.lock:
             writer = self._writable()
             self.model  # noqa: B018 - searches that go on with the old codes need it in memory
-            changes = place_new_model(self._folder, writer.ready().manifest, new_model)
+            changes = stored_model.place_new_model(self._folder, writer.ready().manifest, new_model)
             told = counting(callback, "encoding")
-            self._change(
-                lambda: writer.reencode(changes, encoder_of(new_model), callback=told), new_model
-            )
+            encode = stored_model.encoder_of(new_model)
+            self._change(lambda: writer.reencode(changes, encode, callback=told), new_model)
 
     def backup(
-        self, path: str | os.PathLike[str], *, callback: CountingCallback | None = None
+        self, path: str | os.PathLike[str], *, callback: Callback | None = None
     ) -> verification.Summary:
         """Copy the collection as it is at this moment to another folder, and verify the copy.
 
@@ -323,7 +316,7 @@ class Collection:
         return back_up(self._folder, self._moment, resolved(path), callback=told)
 
     def similarity_join(
-        self, radius: int, *, threads: int | None = None, callback: CountingCallback | None = None
+        self, radius: int, *, threads: int | None = None, callback: Callback | None = None
     ) -> NDArray[np.int64]:
         """Return all pairs of rows whose codes differ in at most `radius` bits.
 
@@ -332,7 +325,7 @@ class Collection:
         told = counting(callback, "joining")
         return answers.joined_within(self._moment, radius, threads=threads, callback=told)
 
-    def verify(self, *, callback: CountingCallback | None = None) -> verification.Summary:
+    def verify(self, *, callback: Callback | None = None) -> verification.Summary:
         """Read every byte and raise `BadFile` at the first that is wrong, else say what is there.
 
         `callback` receives (files done, files in all).
@@ -364,13 +357,7 @@ class Collection:
             self._see(state, new_model if fits else None)
 
     def _append_vectors(
-        self,
-        vectors: Any,
-        ids: Any,
-        metadata: Any,
-        *,
-        replacing: bool,
-        callback: CountingCallback | None,
+        self, vectors: Any, ids: Any, metadata: Any, *, replacing: bool, callback: Callback | None
     ) -> Ids:
         def append(array: Vectors, own: Any, columns: Mapping[str, Column]) -> Ids:
             state, holder = self._moment
