@@ -40,7 +40,7 @@ def refuse_frame(X: Any) -> None:
     others = [
         (name, kind)
         for (name, kind), fits in zip(columns, is_float, strict=True)
-        if _is_id(name) or not (fits or (kind.startswith(_WHOLE) and not any(is_float)))
+        if is_id(name) or not (fits or (kind.startswith(_WHOLE) and not any(is_float)))
     ]
     if not others:
         return
@@ -53,7 +53,8 @@ def refuse_frame(X: Any) -> None:
     )
 
 
-def _is_id(name: str) -> bool:
+def is_id(name: str) -> bool:
+    """Whether a column of this name says which row it is, not where it lies."""
     return name.lower() in _IDS or name.lower().endswith("_id")
 
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from sghash.cli.columns import BLOCK_ROWS, Column, check_number_of_columns, column_of
 from sghash.cli.inputs import data_part, load_named
-from sghash.cli.streams import STDIO, check_readable, lines_of, refuse_constant, spool_stdin
+from sghash.cli.streams import MAX_LINE_BYTES, STDIO, check_readable, spool_stdin
 from sghash.data.readers import npy
+from sghash.data.readers.text import lines_of, refuse_constant
 from sghash.errors import BadFile, InvalidInput
 
 Columns = dict[str, Column]
@@ -48,7 +49,7 @@ def read_metadata(text: str, kinds: Mapping[str, str] | None = None) -> Columns:
         raise InvalidInput(f"{name} has no ending that metadata has: use .csv, .tsv or .jsonl")
     check_readable(path, once=True)
     with open(path, "rb") as stream:
-        lines = lines_of(stream, name)
+        lines = lines_of(stream, name, MAX_LINE_BYTES)
         if kind == ".jsonl":
             columns = _json_lines(lines, name)
         else:
@@ -67,7 +68,7 @@ def read_ids(text: str, *, as_keys: bool = False) -> list[int] | list[str]:
     if path.suffix == ".npy":
         return _array_ids(path)
     with open(path, "rb") as stream:
-        lines = [line.rstrip("\r\n") for line in lines_of(stream, name)]
+        lines = [line.rstrip("\r\n") for line in lines_of(stream, name, MAX_LINE_BYTES)]
     while lines and not lines[-1]:
         lines.pop()
     return ids_of(lines, name, as_keys=as_keys)
