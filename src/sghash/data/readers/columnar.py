@@ -10,7 +10,7 @@ import threading
 from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ def arrow() -> Any:
 class ColumnarSource(RowSource):
     """Abstract: vectors in the columns of a file; `format` is what messages call the file."""
 
-    format: str
+    format: ClassVar[str]
     path: Path
     limits: NDArray[np.int64]
 

@@ -30,9 +30,8 @@ def open_source(path: Path, *, key: str | None) -> RowSource:
 
 def _only_table(path: Path) -> str:
     with _opened(path) as file:
-        tables = (
-            [] if "train" in file else [name for name, shape in _inside(file) if len(shape) == 2]
-        )
+        inside = [] if "train" in file else _inside(file)
+    tables = [name for name, shape in inside if len(shape) == 2]
     return tables[0] if len(tables) == 1 else "train"
 
 

@@ -53,15 +53,14 @@ class TextSource(RowSource):
 
     def _parse(self) -> None:
         self._lock = threading.Lock()
-        self._copy = tempfile.TemporaryFile(prefix="sghash-")
+        self._copy = tempfile.TemporaryFile(prefix="sghash-")  # noqa: SIM115 - until `__del__`
         n = width = 0
         with open(self.path, "rb") as stream:
             for line, numbers in _rows(stream, self.path, self.key):
                 row = _as_floats(self.path, line, numbers)
                 if n and len(row) != width:
-                    raise _wrong(
-                        self.path, line, f"{len(row)} numbers, {width} before: expected as many"
-                    )
+                    found = f"{len(row)} numbers, {width} before: expected as many"
+                    raise _wrong(self.path, line, found)
                 if not len(row):
                     raise _wrong(self.path, line, f"expected {_EXPECTED}, found none")
                 self._copy.write(row.tobytes())
@@ -72,6 +71,10 @@ class TextSource(RowSource):
             raise _wrong(self.path, 1, f"expected one vector per line, found {what}")
         self._copy.flush()
         self.shape = (n, width)
+
+    def __del__(self) -> None:
+        if "_copy" in self.__dict__:
+            self._copy.close()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "key": self.key, "dtype": self.dtype}
@@ -194,23 +197,26 @@ def _cells(lines: Iterator[str], path: Path, key: str | None, delimiter: str) ->
     is_list = False
     try:
         for cells in filter(None, reader):
-            if header is None and places is None and not all(map(_is_number, cells)):
-                if not any(cell.strip().startswith("[") for cell in cells):
-                    header = [cell.strip() for cell in cells]
-                    continue
+            if header is None and places is None and _names_columns(cells):
+                header = [cell.strip() for cell in cells]
+                continue
             if places is None:
                 places, is_list = _chosen_places(path, header, cells, key)
                 width = len(cells)
             if len(cells) != width:
-                raise _wrong(
-                    path, reader.line_num, f"{len(cells)} cells, {width} before: expected as many"
-                )
+                found = f"{len(cells)} cells, {width} before: expected as many"
+                raise _wrong(path, reader.line_num, found)
             if is_list:
                 yield Row(reader.line_num, numbers_of(cells[places[0]], reader.line_num, path))
             else:
                 yield Row(reader.line_num, [cells[place] for place in places])
     except csv.Error as error:
         raise _wrong(path, reader.line_num, f"expected cells, found {error}") from error
+
+
+def _names_columns(cells: list[str]) -> bool:
+    is_list = any(cell.strip().startswith("[") for cell in cells)
+    return not is_list and not all(map(_is_number, cells))
 
 
 def _again(first: str, lines: Iterator[str]) -> Iterator[str]:
