@@ -11,6 +11,7 @@ import click
 
 from sghash.cli.argument_types import ModelName
 from sghash.cli.inputs import seed_option
+from sghash.cli.mapped import CountedRows
 from sghash.cli.printing import say
 from sghash.cli.progress import training_bar
 from sghash.errors import InvalidInput
@@ -81,10 +82,23 @@ def check_kind(model: VectorModel, metric: str | None) -> None:
     check_metric(model, metric)
 
 
-def fit(model: VectorModel, rows: RowSource) -> float:
-    """Fit with a bar, or with a line where the model does not tell how far it is; seconds."""
+class Fitted(NamedTuple):
+    """How long a fit took, and of how many vectors how many were read."""
+
+    seconds: float
+    n_read: int
+    n: int
+
+    def __str__(self) -> str:
+        some = f"{self.n_read} of {self.n}" if self.n_read < self.n else str(self.n)
+        return f"{some} vectors"
+
+
+def fit(model: VectorModel, vectors: RowSource) -> Fitted:
+    """Fit with a bar, or with a line where the model does not tell how far it is."""
     what = f"fitting {type(model).__name__}"
     started = time.perf_counter()
+    rows = CountedRows(vectors)
     if "callback" in model.get_params(deep=False):
         with training_bar(what) as bar:
             model.set_params(callback=bar)
@@ -93,7 +107,7 @@ def fit(model: VectorModel, rows: RowSource) -> float:
     else:
         say(f"{what} on {rows.shape[0]} vectors", err=True)
         model.fit(rows)
-    return time.perf_counter() - started
+    return Fitted(time.perf_counter() - started, rows.n_read, rows.shape[0])
 
 
 def _parse_options(pairs: Sequence[str]) -> dict[str, Any]:

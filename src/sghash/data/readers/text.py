@@ -155,7 +155,7 @@ def _plain(lines: Iterator[str], path: Path, key: str | None) -> Iterator[Row]:
         record = _record(path, number, text)
         if chosen is None:
             columns = [Column(name, _kind_of(value)) for name, value in record.items()]
-            if not any(column.kind != "other" for column in columns):
+            if key is None and all(column.kind != "list" for column in columns):
                 raise _wrong(path, number, f"expected {_EXPECTED}, found {text[:40]!r}")
             chosen = choose(path, columns, key)
         yield Row(number, _of_record(path, number, record, chosen))
