@@ -18,6 +18,8 @@ from sghash.frames import is_id
 #: Tried in this order where no key is given and several columns could be it.
 USUAL_KEYS = ("embedding", "embeddings", "vector", "vectors", "emb", "values")
 _NUMBERED = re.compile(r"(.*?)(\d+)", re.DOTALL)
+#: So many numbered columns of floats beside metadata are a vector.
+LEAST_NUMBERED = 8
 _MAX_LISTED = 20
 
 
@@ -76,6 +78,15 @@ def _per_dimension(path: Path | str, columns: Sequence[Column], numbers: list[st
         f"{path} has columns that are no coordinates of vectors, it has {_listed(columns)}: give "
         "the column of lists as key, or a pattern for one column per dimension, as in 'd*'"
     )
+
+
+def is_vector(column: Column, columns: Sequence[Column]) -> bool:
+    """Whether a column holds vectors, or is one of many numbered coordinates: no metadata."""
+    match = _NUMBERED.fullmatch(column.name)
+    if column.kind != "float" or match is None:
+        return column.kind == "list"
+    stems = [_NUMBERED.fullmatch(other.name) for other in columns if other.kind == "float"]
+    return sum(1 for other in stems if other and other[1] == match[1]) >= LEAST_NUMBERED
 
 
 def _in_order(names: Sequence[str]) -> tuple[str, ...]:

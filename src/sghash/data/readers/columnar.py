@@ -40,7 +40,7 @@ class ColumnarSource(RowSource):
         self._forget()
         try:
             schema = self._open()
-            self.chosen = choose(path, [_column_of(field) for field in schema], key)
+            self.chosen = choose(path, [column_of(field) for field in schema], key)
             self.dtype = self._stored_type(schema)
             self.shape = (int(self.limits[-1]), self._width(schema))
             self._check()
@@ -180,7 +180,8 @@ def damage() -> tuple[type[BaseException], ...]:
     return (arrow().ArrowException, *kinds)
 
 
-def _column_of(field: Any) -> Column:
+def column_of(field: Any) -> Column:
+    """Name and kind of a column of Arrow's."""
     types, kind = arrow().types, field.type
     is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
     if is_list and (types.is_integer(kind.value_type) or types.is_floating(kind.value_type)):
@@ -190,4 +191,4 @@ def _column_of(field: Any) -> Column:
     return Column(field.name, "int" if types.is_integer(kind) else "other")
 
 
-__all__ = ["MAX_WIDTH", "Chosen", "ColumnarSource", "arrow", "damage"]
+__all__ = ["MAX_WIDTH", "Chosen", "ColumnarSource", "arrow", "column_of", "damage"]
