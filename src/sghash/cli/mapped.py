@@ -40,26 +40,3 @@ class MappedRows:
             if self.callback is not None:
                 self.callback(first + len(block), self.shape[0])
         return made
-
-
-class CountedRows:
-    """The rows of `source`, which remembers how many different ones were read."""
-
-    def __init__(self, source: VectorSource) -> None:
-        self._source = source
-        self._ranges: set[tuple[int, int]] = set()
-        self.shape, self.dtype = source.shape, source.dtype
-
-    def read(self, start: int, stop: int) -> NDArray[Any]:
-        """Rows `start` to `stop` - 1."""
-        self._ranges.add((start, stop))
-        return self._source.read(start, stop)
-
-    @property
-    def n_read(self) -> int:
-        """Different rows that were read."""
-        n, end = 0, 0
-        for start, stop in sorted(self._ranges):
-            n += max(0, stop - max(start, end))
-            end = max(end, stop)
-        return n

@@ -11,7 +11,6 @@ import click
 
 from sghash.cli.argument_types import ModelName
 from sghash.cli.inputs import seed_option
-from sghash.cli.mapped import CountedRows
 from sghash.cli.printing import say
 from sghash.cli.progress import training_bar
 from sghash.errors import InvalidInput
@@ -94,11 +93,10 @@ class Fitted(NamedTuple):
         return f"{some} vectors"
 
 
-def fit(model: VectorModel, vectors: RowSource) -> Fitted:
+def fit(model: VectorModel, rows: RowSource) -> Fitted:
     """Fit with a bar, or with a line where the model does not tell how far it is."""
     what = f"fitting {type(model).__name__}"
     started = time.perf_counter()
-    rows = CountedRows(vectors)
     if "callback" in model.get_params(deep=False):
         with training_bar(what) as bar:
             model.set_params(callback=bar)
@@ -107,7 +105,8 @@ def fit(model: VectorModel, vectors: RowSource) -> Fitted:
     else:
         say(f"{what} on {rows.shape[0]} vectors", err=True)
         model.fit(rows)
-    return Fitted(time.perf_counter() - started, rows.n_read, rows.shape[0])
+    n = rows.shape[0]
+    return Fitted(time.perf_counter() - started, model.rows_learned(n), n)
 
 
 def _parse_options(pairs: Sequence[str]) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from sghash.models.late_estimator import (
     LateEstimator,
     estimators_if_loaded,
     made_by_hand,
+    options_of,
     refuse_unknown_options,
 )
 from sghash.models.shared.feature_names import output_names
@@ -100,6 +101,8 @@ class VectorModel(_Estimator, ABC):
     optional_names: ClassVar[tuple[str, ...]] = ()
     #: Options beside the length of a code that fix their shapes: another value asks for a fit.
     shape_options: ClassVar[tuple[str, ...]] = ()
+    #: `fit` learns from a random sample of so many rows, if there are more.
+    most_rows: ClassVar[int | None] = None
     #: Attributes that `save` writes for information: no part of the fingerprint.
     recorded_names: ClassVar[tuple[str, ...]] = ()
 
@@ -130,6 +133,12 @@ class VectorModel(_Estimator, ABC):
         with self._unchanged_on_failure():
             self._fit(self._training_vectors(X), y)
         return self
+
+    def rows_learned(self, n: int) -> int:
+        """Of n vectors, from how many a model with these options learns; once it is fitted."""
+        most = (options_of(self).get("sample"), self.most_rows)
+        held = MAX_TRAINING_BYTES // (4 * int(self.n_features_in_))
+        return min(n, max(1, held), *(rows for rows in most if rows is not None))
 
     @property
     def code_bits(self) -> int:

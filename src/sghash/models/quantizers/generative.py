@@ -78,6 +78,7 @@ class GenerativeQuantizer(VectorModel):
     capabilities: ClassVar[Capabilities] = Capabilities(
         "bytes", Length("n_bytes", 8, least=2, most=MAX_BYTES), decodes=True, tables=True
     )
+    most_rows: ClassVar[int | None] = MAX_ROWS
     learned_names: ClassVar[tuple[str, ...]] = (
         "encoder_weights_",
         "encoder_bias_",
