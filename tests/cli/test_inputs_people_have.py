@@ -65,6 +65,30 @@ def test_keys_and_metadata_of_the_same_file(run, place):
     assert len(out.facts[0]["neighbors"]) == 2
 
 
+def test_metadata_of_every_type_in_parquet(run, place):
+    table = {
+        "d": [None, *(float(i) for i in range(49))],
+        "flag": [i % 2 == 0 for i in range(50)],
+        "few": [[i, i + 1] for i in range(50)],
+        "coarse": arrow.array(["x", None] * 25).dictionary_encode(),
+        **{f"v{i}": np.zeros(50) for i in range(8)},
+    }
+    parquet.write_table(arrow.table(table), place / "all.parquet")
+    line = ("create", "all", "rows.npy", "--model", "ITQ", "--bits", 8, "--metadata")
+    assert run(*line, "all.parquet", cwd=place).returncode == 0
+    kept = sghash.Collection.open(place / "all").get([0, 1]).metadata
+    assert kept == {
+        "d": [None, 0.0], "flag": [True, False], "few": ["[0, 1]", "[1, 2]"],
+        "coarse": ["x", None],
+    }  # fmt: skip
+    parquet.write_table(arrow.table({"raw": [b"x"] * 50}), place / "raw.parquet")
+    out = run(line[0], "raw", *line[2:], "raw.parquet", cwd=place)
+    assert out.returncode == 1 and "column 'raw' holds bytes" in out.stderr
+    (place / "not.parquet").write_bytes(b"PAR1 nothing PAR1")
+    out = run(line[0], "not", *line[2:], "not.parquet", cwd=place)
+    assert out.returncode == 1 and "not.parquet" in out.stderr and not (place / "not").exists()
+
+
 def test_a_field_is_chosen_by_key(run, place):
     text = '{"a": [1, 2], "b": [3, 4]}\n{"a": [5, 6], "b": [7, 8]}\n'
     (place / "two.jsonl").write_text(text)

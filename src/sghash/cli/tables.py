@@ -7,7 +7,7 @@ from typing import Any
 
 from sghash.cli.columns import BLOCK_ROWS, Column, check_number_of_columns
 from sghash.collection.storage.plain_values import plain
-from sghash.data.choosing import is_vector
+from sghash.data.choosing import LEAST_NUMBERED, is_coordinate
 from sghash.data.readers.columnar import column_of
 from sghash.errors import BadFile, SghashError
 from sghash.optional import require
@@ -23,9 +23,10 @@ def read_table(path: Path) -> dict[str, Column]:
     try:
         table = dataset.dataset(str(path), format=kind)
         known = [column_of(field) for field in table.schema]
-        names = [c.name for c in known if not is_vector(c, known)]
+        vectors = {field.name for field in table.schema if _holds_vectors(field.type)}
+        names = [c.name for c in known if c.name not in vectors and not is_coordinate(c, known)]
         check_number_of_columns(len(names), str(path))
-        return _filled(table.to_batches(columns=names, batch_size=BLOCK_ROWS), names)
+        return _filled(path, table.to_batches(columns=names, batch_size=BLOCK_ROWS), names)
     except SghashError:
         raise
     except (arrow.ArrowException, OSError, ValueError, KeyError) as error:
@@ -33,13 +34,32 @@ def read_table(path: Path) -> dict[str, Column]:
         raise BadFile(f"{path} cannot be read as {kind} ({reason}): write it again") from error
 
 
-def _filled(batches: Any, names: list[str]) -> dict[str, Column]:
+def _holds_vectors(kind: Any) -> bool:
+    """Whether lists in a column are vectors: of floats, or all of one length that is not short."""
+    types = require("pyarrow", extra="parquet").types
+    if types.is_fixed_size_list(kind):
+        return bool(types.is_floating(kind.value_type) or kind.list_size >= LEAST_NUMBERED)
+    is_list = types.is_list(kind) or types.is_large_list(kind)
+    return bool(is_list and types.is_floating(kind.value_type))
+
+
+def _stored(path: Path, name: str, value: Any) -> Any:
+    found = plain(name, value)
+    if found is not None and type(found) not in (bool, int, float, str):
+        raise BadFile(
+            f"{path}: column {name!r} holds {type(found).__name__}, which no metadata can be: "
+            "leave it out, or write it as text"
+        )
+    return found
+
+
+def _filled(path: Path, batches: Any, names: list[str]) -> dict[str, Column]:
     columns = {name: Column() for name in names}
     waiting: dict[str, list[Any]] = {name: [] for name in names}
     n = 0
     for batch in batches:
         for name in names:
-            waiting[name] += [plain(name, value) for value in batch.column(name).to_pylist()]
+            waiting[name] += [_stored(path, name, v) for v in batch.column(name).to_pylist()]
         n_waiting = len(batch) + n % BLOCK_ROWS
         n += len(batch)
         for start in range(0, n_waiting - BLOCK_ROWS + 1, BLOCK_ROWS):

@@ -80,11 +80,11 @@ def _per_dimension(path: Path | str, columns: Sequence[Column], numbers: list[st
     )
 
 
-def is_vector(column: Column, columns: Sequence[Column]) -> bool:
-    """Whether a column holds vectors, or is one of many numbered coordinates: no metadata."""
+def is_coordinate(column: Column, columns: Sequence[Column]) -> bool:
+    """Whether a column is one of many numbered coordinates of a vector, and no metadata."""
     match = _NUMBERED.fullmatch(column.name)
     if column.kind != "float" or match is None:
-        return column.kind == "list"
+        return False
     stems = [_NUMBERED.fullmatch(other.name) for other in columns if other.kind == "float"]
     return sum(1 for other in stems if other and other[1] == match[1]) >= LEAST_NUMBERED
 

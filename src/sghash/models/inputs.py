@@ -87,9 +87,14 @@ def is_plain(X: Any) -> TypeGuard[NDArray[Any]]:
 
 def one_vector_as_table(X: Any) -> Any:
     """A single vector (d,) as a table (1, d); anything else as it is."""
-    array = np.asarray(X) if isinstance(X, (list, tuple)) and X and np.isscalar(X[0]) else X
-    is_one = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "fiu"
-    return array[None, :] if is_one else X
+    flat_list = isinstance(X, (list, tuple)) and bool(X) and np.isscalar(X[0])
+    if not flat_list and getattr(X, "ndim", None) != 1:
+        return X
+    try:
+        array = np.asarray(X)
+    except (ValueError, TypeError):
+        return X  # whoever checks it will say what is wrong
+    return array[None, :] if array.ndim == 1 and array.dtype.kind in "fiu" else X
 
 
 def refuse_one_vector(X: Any) -> None:

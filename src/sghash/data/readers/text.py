@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sghash.data.choosing import Chosen, Column, choose
 from sghash.data.sources import RowSource
 from sghash.errors import BadFile
+from sghash.files import storage_errors
 
 # A vector of a hundred thousand numbers with all their digits; as objects they take far more.
 MAX_LINE_BYTES = 1 << 21
@@ -55,7 +56,7 @@ class TextSource(RowSource):
         self._lock = threading.Lock()
         self._copy = tempfile.TemporaryFile(prefix="sghash-")  # noqa: SIM115 - until `__del__`
         n = width = 0
-        with open(self.path, "rb") as stream:
+        with storage_errors(tempfile.gettempdir()), open(self.path, "rb") as stream:
             for line, numbers in _rows(stream, self.path, self.key):
                 row = _as_floats(self.path, line, numbers)
                 if n and len(row) != width:
