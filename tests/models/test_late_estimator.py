@@ -29,16 +29,20 @@ before = "sklearn" in sys.modules
 from sklearn.base import BaseEstimator
 print(before, isinstance(model, BaseEstimator))
 """
+# Each loads scikit-learn in a process of its own: a few stand for all in the quick tests.
+SLOW = pytest.mark.slow
 TOUCHES = (
     "repr(model)",
-    "model.get_params()",
-    "model.set_params(n_bits=4)",
-    "model.set_output(transform='pandas')",
-    "model.fit_transform(np.random.default_rng(0).normal(size=(30, 6)))",
     "from sklearn.base import clone; clone(model)",
-    "from sklearn.utils import get_tags; get_tags(model)",
-    "from sklearn.pipeline import make_pipeline; make_pipeline(model).get_params()",
-    "type(model)()",
+    pytest.param("model.get_params()", marks=SLOW),
+    pytest.param("model.set_params(n_bits=4)", marks=SLOW),
+    pytest.param("model.set_output(transform='pandas')", marks=SLOW),
+    pytest.param("model.fit_transform(np.random.default_rng(0).normal(size=(30, 6)))", marks=SLOW),
+    pytest.param("from sklearn.utils import get_tags; get_tags(model)", marks=SLOW),
+    pytest.param(
+        "from sklearn.pipeline import make_pipeline; make_pipeline(model).get_params()", marks=SLOW
+    ),
+    pytest.param("type(model)()", marks=SLOW),
 )
 
 
@@ -57,6 +61,23 @@ def test_a_loaded_model_becomes_an_estimator_when_it_is_used_as_one(folder, touc
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True
     )
     assert out.stdout.split() == ["False", "True"], out.stderr
+
+
+def test_many_threads_may_be_the_first(folder):
+    program = f"""
+import threading, sghash
+model = sghash.load_model({str(folder)!r})
+said, start = [], threading.Barrier(8)
+def look():
+    start.wait()
+    said.append((repr(model), sorted(model.get_params()), callable(model.set_output)))
+threads = [threading.Thread(target=look) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(len(said), len({{str(one) for one in said}}))
+"""
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert out.stdout.split() == ["8", "1"], out.stderr
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,15 +12,15 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from sghash.errors import InvalidDtype
+from sghash.guards import Guard
 
-_lock = threading.RLock()
+_guard = Guard(reentrant=True)
 _reading: ContextVar[bool] = ContextVar("reading a model from a file", default=False)
 
 #: What scikit-learn's bases bring that may be called on a model.
@@ -60,7 +60,7 @@ def become_estimators(model_class: type) -> type:
 
     Returns the class at the head of the family, which is the one whose bases were replaced.
     """
-    with _lock:
+    with _guard.lock:
         head = _head_of(model_class)
         if LateEstimator in head.__bases__:
             from sklearn.base import BaseEstimator, TransformerMixin
