@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sghash.collection.moment import Moment, Scoring
 from sghash.collection.ranges import hamming_within, pairs_within
+from sghash.collection.records import keys_of
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
 from sghash.collection.stored_model import check_values, encode_queries
@@ -16,15 +19,20 @@ from sghash.collection.where.choice import allowed_rows
 from sghash.errors import InvalidInput
 from sghash.index import HammingIndex
 from sghash.index.stages import Part, Query, plan_stages, run_stages
-from sghash.neighbors import Neighbors, RangeNeighbors
+from sghash.neighbors import KeyedNeighbors, Neighbors, RangeNeighbors
 from sghash.validation import (
     Codes,
     check_codes,
+    check_ids,
     check_k,
     check_radius,
     check_threads,
     check_vectors,
 )
+
+_log = logging.getLogger("sghash.collection")
+# Collections of which it was said that they have fewer rows than were asked for.
+_said: set[str] = set()
 
 
 def neighbors_of(
@@ -53,7 +61,8 @@ def neighbors_of(
         tables=None if scoring is None else scoring.scorer.query_tables(array),
     )
     parts = parts_of(state, where, scoring)
-    return run_stages(stages, parts, query, threads=check_threads(threads))
+    _say_if_fewer(state, k)
+    return _keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
 
 
 def parts_of(state: State, where: Any, scoring: Scoring | None) -> list[Part]:
@@ -83,7 +92,28 @@ def neighbors_of_codes(
     codes = check_codes(query_codes, state.manifest.n_bits, name="query_codes")
     stages = plan_stages("none", check_k(k), None)
     query = Query(np.empty((len(codes), 0), np.float32), state.manifest.metric, codes)
-    return run_stages(stages, parts_of(state, where, None), query, threads=check_threads(threads))
+    parts = parts_of(state, where, None)
+    _say_if_fewer(state, k)
+    return _keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
+
+
+def _keyed(state: State, found: Neighbors) -> Neighbors:
+    """The same answer, with keys if any row of the collection has one."""
+    if all(segment.rows.keys is None for segment in state.segments()):
+        return found
+    return KeyedNeighbors.of(found, partial(keys_of, state))
+
+
+def _say_if_fewer(state: State, k: int) -> None:
+    """Say once of a collection that it has fewer rows than were asked for."""
+    n, identity = len(state), state.manifest.identity
+    if k <= n or identity in _said:
+        return
+    _said.add(identity)
+    _log.warning(
+        "%d neighbours were asked for and the collection holds %d rows: the other places are "
+        "filled with id -1", k, n,
+    )  # fmt: skip
 
 
 def rows_within(
@@ -119,6 +149,13 @@ def _check_comparable(state: State) -> None:
             "the codes of this collection name rows of tables and have no Hamming distance: "
             "use search, or a collection whose model makes bits"
         )
+
+
+def contains(state: State, id_: object) -> bool:
+    """Whether there is a row of this id or key."""
+    if isinstance(id_, str):
+        return bool(state.find_keys([id_])[0] >= 0)
+    return bool(state.find(check_ids(np.asarray([id_]))).segments[0] >= 0)
 
 
 def check_values_of(moment: Moment, codes: Codes) -> None:

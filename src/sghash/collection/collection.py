@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.blocks import VectorSource
-from sghash.collection import answers
+from sghash.collection import answers, stored_model
 from sghash.collection.incoming import append_vectors, new_rows
 from sghash.collection.moment import ModelHolder, Moment
 from sghash.collection.records import Records, read_records
@@ -21,15 +21,14 @@ from sghash.collection.storage.columns import Column, columns_of
 from sghash.collection.storage.creation import new_folder
 from sghash.collection.storage.folders import resolved
 from sghash.collection.storage.loading import load_state
-from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
 from sghash.collection.storage.writer import Writer
-from sghash.collection.stored_model import check_model, first_manifest, place_new_model
 from sghash.collection.where.choice import ids_of, live_ids
 from sghash.errors import InvalidInput, StorageError
 from sghash.guards import Guard
 from sghash.neighbors import Neighbors, RangeNeighbors
-from sghash.validation import Codes, Ids, Vectors, check_codes, check_ids
+from sghash.progress import Callback, counting
+from sghash.validation import Codes, Ids, Vectors, check_codes
 
 
 class Collection:
@@ -69,7 +68,7 @@ class Collection:
         is the model's own, or "l2". A model without a metric needs unit vectors for "cosine".
         """
         folder = resolved(path)
-        manifest = first_manifest(model, keep_vectors=keep_vectors, metric=metric)
+        manifest = stored_model.first_manifest(model, keep_vectors=keep_vectors, metric=metric)
         with new_folder(folder, manifest, model) as lock:
             return cls(folder, writer=Writer(folder, lock=lock), model=model)
 
@@ -86,7 +85,6 @@ class Collection:
 
         Only one process may open it with `writable`. A `model` given here must be the one the
         codes were made with; without it the model stored in the collection is used.
-
         Rows stay in their files, mapped into memory: should another program cut such a file short
         meanwhile, the system ends this process (SIGBUS). With `in_memory` all rows are read and
         checked, so that nothing done to the files later can matter.
@@ -98,7 +96,7 @@ class Collection:
         collection = cls(folder, writer=writer, in_memory=in_memory)
         try:
             if model is not None:
-                check_model(model)
+                stored_model.check_model(model)
                 collection.check_fingerprint(model.fingerprint_)
                 state = collection._moment.state
                 collection._moment = Moment(state, ModelHolder(folder, state.manifest, model))
@@ -127,10 +125,7 @@ class Collection:
         return len(self._moment.state)
 
     def __contains__(self, id_: object) -> bool:
-        state = self._moment.state
-        if isinstance(id_, str):
-            return bool(state.find_keys([id_])[0] >= 0)
-        return bool(state.find(check_ids(np.asarray([id_]))).segments[0] >= 0)
+        return answers.contains(self._moment.state, id_)
 
     def __repr__(self) -> str:
         return f"Collection({str(self._folder)!r}) with {len(self)} codes of {self.n_bits} bits"
@@ -179,7 +174,7 @@ class Collection:
         ids: ArrayLike | Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         *,
-        callback: Progress | None = None,
+        callback: Callback | None = None,
     ) -> Ids:
         """Encode and add vectors (n, d); they are on the disk when this returns their ids.
 
@@ -215,7 +210,7 @@ class Collection:
         ids: ArrayLike | Sequence[str],
         metadata: Mapping[str, Any] | None = None,
         *,
-        callback: Progress | None = None,
+        callback: Callback | None = None,
     ) -> Ids:
         """Like `add`, but a row that is there already is replaced, with its metadata.
 
@@ -251,6 +246,9 @@ class Collection:
         many the decoder lets through. Codes of quantizers have no Hamming distance: the decoder
         scores every row. `where` is a boolean mask over `ids`, a list of ids or keys, or a
         condition on metadata such as `"year >= 2000 and lang == 'de'"`.
+
+        Where fewer than k rows are there, the other places hold id -1 and the largest distance.
+        `keys` of the answer are those the rows were added under.
         """
         return answers.neighbors_of(
             self._moment, queries, k, rerank=rerank, shortlist=shortlist, where=where,
@@ -287,27 +285,26 @@ class Collection:
         state, holder = self._moment
         return read_records(state, ids_of(ids, state), holder.model)
 
-    def compact(self, *, callback: Progress | None = None) -> None:
+    def compact(self, *, callback: Callback | None = None) -> None:
         """Bring all rows into one segment; `callback` receives (rows done, rows in all)."""
+        told = counting(callback, "compacting")
         with self._guard.lock:
             writer = self._writable()
-            self._change(lambda: writer.compact(callback=callback))
+            self._change(lambda: writer.compact(callback=told))
 
-    def reencode(self, new_model: Any, *, callback: Progress | None = None) -> None:
+    def reencode(self, new_model: Any, *, callback: Callback | None = None) -> None:
         """Replace the model, and all codes by those it makes of the kept vectors."""
-
-        def encode(block: NDArray[Any]) -> Codes:
-            codes: Codes = new_model.encode(block.astype(np.float32))
-            return codes
 
         with self._guard.lock:
             writer = self._writable()
             self.model  # noqa: B018 - searches that go on with the old codes need it in memory
-            changes = place_new_model(self._folder, writer.ready().manifest, new_model)
-            self._change(lambda: writer.reencode(changes, encode, callback=callback), new_model)
+            changes = stored_model.place_new_model(self._folder, writer.ready().manifest, new_model)
+            told = counting(callback, "encoding")
+            encode = stored_model.encoder_of(new_model)
+            self._change(lambda: writer.reencode(changes, encode, callback=told), new_model)
 
     def backup(
-        self, path: str | os.PathLike[str], *, callback: Progress | None = None
+        self, path: str | os.PathLike[str], *, callback: Callback | None = None
     ) -> verification.Summary:
         """Copy the collection as it is at this moment to another folder, and verify the copy.
 
@@ -315,23 +312,25 @@ class Collection:
         that was interrupted is repeated with the same `path`, and goes on where it was; so is one
         that brings an earlier copy up to date. `callback` receives (rows done, rows in all).
         """
-        return back_up(self._folder, self._moment, resolved(path), callback=callback)
+        told = counting(callback, "copying")
+        return back_up(self._folder, self._moment, resolved(path), callback=told)
 
     def similarity_join(
-        self, radius: int, *, threads: int | None = None, callback: Progress | None = None
+        self, radius: int, *, threads: int | None = None, callback: Callback | None = None
     ) -> NDArray[np.int64]:
         """Return all pairs of rows whose codes differ in at most `radius` bits.
 
         One row per pair, (n_pairs, 3) int64: the smaller id, the larger id, the distance; by ids.
         """
-        return answers.joined_within(self._moment, radius, threads=threads, callback=callback)
+        told = counting(callback, "joining")
+        return answers.joined_within(self._moment, radius, threads=threads, callback=told)
 
-    def verify(self, *, callback: Progress | None = None) -> verification.Summary:
+    def verify(self, *, callback: Callback | None = None) -> verification.Summary:
         """Read every byte and raise `BadFile` at the first that is wrong, else say what is there.
 
         `callback` receives (files done, files in all).
         """
-        return verification.verify(self._folder, callback=callback)
+        return verification.verify(self._folder, callback=counting(callback, "verifying", "file"))
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes: rows, deleted rows, segments, bytes on disk and per row."""
@@ -358,7 +357,7 @@ class Collection:
             self._see(state, new_model if fits else None)
 
     def _append_vectors(
-        self, vectors: Any, ids: Any, metadata: Any, *, replacing: bool, callback: Progress | None
+        self, vectors: Any, ids: Any, metadata: Any, *, replacing: bool, callback: Callback | None
     ) -> Ids:
         def append(array: Vectors, own: Any, columns: Mapping[str, Column]) -> Ids:
             state, holder = self._moment
@@ -369,7 +368,7 @@ class Collection:
         self._writable()
         return append_vectors(
             append, self._moment.state, vectors, ids, metadata, replacing=replacing,
-            callback=callback,
+            callback=counting(callback, "adding"),
         )  # fmt: skip
 
     def _append(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sghash.blocks import blocks_of
 from sghash.collection.storage.manifest import KEPT, Manifest, read_manifest
@@ -164,6 +166,16 @@ def encode_queries(model: Any, queries: Vectors) -> Codes:
     """Codes of queries that have been checked; scikit-learn's checks would outlast a search."""
     codes: Codes = model.encode(CheckedVectors(queries))
     return codes
+
+
+def encoder_of(model: Any) -> Callable[[NDArray[Any]], Codes]:
+    """What makes codes of kept vectors, of whatever type they are kept in."""
+
+    def encode(block: NDArray[Any]) -> Codes:
+        codes: Codes = model.encode(block.astype(np.float32))
+        return codes
+
+    return encode
 
 
 def place_new_model(folder: Path, manifest: Manifest, model: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import BadFile, InvalidInput, NewerFormat
-from sghash.files import write_atomically
+from sghash.files import check_plain_file, write_atomically
 from sghash.index import file_v1
 from sghash.index.container import Packing, SectionFile, read_sections, section_of
 from sghash.index.rows import RowIds
@@ -82,6 +82,7 @@ def write_index(path: str | os.PathLike[str], stored: StoredIndex) -> None:
 def read_index(path: str | os.PathLike[str], kind: str, *, mmap: bool) -> StoredIndex:
     """Read and check a file of this kind; with `mmap` the rows stay on disk, not yet read."""
     target = Path(path)
+    check_plain_file(target)
     if file_v1.is_version_1(target):
         found = _of_version_1(target, mmap=mmap)
     else:
@@ -101,6 +102,7 @@ def read_index(path: str | os.PathLike[str], kind: str, *, mmap: bool) -> Stored
 def stored_kind(path: str | os.PathLike[str]) -> str:
     """Return the kind of the index in a file, whose header is checked; its rows are not read."""
     target = Path(path)
+    check_plain_file(target)
     if file_v1.is_version_1(target):
         return "hamming"
     return _checked(read_sections(target, MAGIC)).kind

@@ -47,7 +47,7 @@ def quick(**options: Any) -> SGH:
         ({"recipe__standardize": "no"}, "standardize must be True or False, got 'no'"),
         ({"recipe__refit": None}, "refit must be True or False, got None"),
         ({"supervised": "yes"}, "supervised must be True or False, got 'yes'"),
-        ({"callback": 3}, "callback must be a function of one argument or None, got 3"),
+        ({"callback": 3}, "callback must be a function of one argument, "bar" or None, got 3"),
     ],
 )
 def test_options_that_cannot_be_used(

@@ -83,8 +83,9 @@ def command(
         # What `rerank` scores; a model that has a metric of its own knows it.
         metric = metric or model.metric or metric_of(vectors)
     check_kind(model, metric)
+    learned = None
     if fitted is None and incoming is not None:
-        fit(model, incoming.rows)
+        learned = fit(model, incoming.rows)
     _check_width(model, incoming)
     Collection.create(collection, model, keep_vectors=keep_vectors, metric=metric).close()
     n_rows = 0
@@ -99,7 +100,10 @@ def command(
         "rows": n_rows,
         "fingerprint": model.fingerprint_,
     }
-    text = f"{facts['model']} with {model.code_bits} bits, {n_rows} rows: {collection}"
+    if learned is not None:
+        facts["vectors_read"] = learned.n_read
+    origin = "" if learned is None else f" learned from {learned}"
+    text = f"{facts['model']} with {model.code_bits} bits{origin}, {n_rows} rows: {collection}"
     show(facts, text, as_json=as_json)
 
 

@@ -92,6 +92,8 @@ def command(
     opened = open_collection(collection)
     rows = open_rows(queries, key=key, start=start, stop=stop)
     chosen: Any = where if among is None else read_ids(among, as_keys=as_keys)
+    if k > len(opened) > 0:
+        say(f"{collection} holds {len(opened)} rows, fewer than --k {k}: all are shown", err=True)
     found = _search(
         opened, rows, min(k, max(1, len(opened))), rerank=rerank,
         shortlist=_shortlist(shortlist), where=chosen, threads=threads,

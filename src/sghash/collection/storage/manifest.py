@@ -151,7 +151,7 @@ def read_manifest(folder: Path) -> Manifest:
             data = path.read_bytes()
     except StorageError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            raise BadFile(f"{folder} is not a collection: it has no {NAME}") from error
+            raise _no_collection(folder) from error
         raise
     line, _, checksum = data.partition(b"\n")
     if checksum != hashlib.sha256(line).hexdigest().encode() + b"\n":
@@ -265,3 +265,16 @@ def _named(kind: str, name: Any) -> bool:
 
 def _plain(name: str) -> bool:
     return name not in ("", ".", "..") and not set(name) & set("/\\\0:")
+
+
+def _no_collection(folder: Path) -> BadFile:
+    if not folder.exists():
+        return BadFile(
+            f"there is no collection {folder}: check the path, or make one with Collection.create"
+        )
+    if not folder.is_dir():
+        return BadFile(f"{folder} is not a collection but a file: give the folder of one")
+    return BadFile(
+        f"{folder} is not a collection: it has no {NAME}; check the path, or make one with "
+        "Collection.create"
+    )

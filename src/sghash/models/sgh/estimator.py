@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
 from sghash.blocks import VectorSource, read_rows
 from sghash.errors import InvalidInput
-from sghash.models.base import Callback, is_source, translate_sklearn_errors
+from sghash.models.base import Callback
 from sghash.models.capabilities import Capabilities
+from sghash.models.inputs import is_source, translate_sklearn_errors, validate_data
 from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.losses.supervision import supervision_terms
 from sghash.models.sgh.options import KL_WEIGHT, MAX_ROWS, settings_of
@@ -32,7 +32,7 @@ from sghash.models.sgh.recipe import (
     to_save,
 )
 from sghash.models.sgh.training.encoder import HIDDEN
-from sghash.models.sgh.training.fitting import Past, Session, fit, fit_piece
+from sghash.models.sgh.training.fitting import Past, Session, fit, fit_piece, ranked_rows
 from sghash.models.sgh.training.learned import Learned
 from sghash.models.sgh.training.scaling import STORED
 from sghash.models.shared.blockwise import single_threaded_blas
@@ -263,6 +263,12 @@ class SGH(GenerativeHasher):
             with single_threaded_blas():
                 self._publish(fit_piece(settings, vectors, past, self._listen, rng))
         return self
+
+    def rows_learned(self, n: int) -> int:
+        """Of n vectors, from how many a model with these options learns; once it is fitted."""
+        settings = settings_of(self)
+        ranked = settings.asks_for_ranking
+        return min(n, ranked_rows(settings, n, int(self.n_features_in_))) if ranked else n
 
     def _past(self) -> Past | None:
         if not self.__sklearn_is_fitted__():
