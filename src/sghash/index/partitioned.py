@@ -291,15 +291,16 @@ class PartitionedIndex(CodeIndex):
         *,
         vectors: ArrayLike | None = None,
         kept: NDArray[Any] | None = None,
+        mask: ArrayLike | None = None,
     ) -> Curve:
         """Measure recall and cost of many settings on held-out queries, and keep the best ones.
 
         `ground_truth` (n_queries, k) are the true ids. Queries should be like those to come, and
-        must not be rows of the index. Needed before `target_recall`.
+        must not be rows of the index, or rows that `mask` forbids. Needed before `target_recall`.
         """
         from sghash.index.measuring import measured
 
-        self.curve = measured(self, queries, ground_truth, vectors, kept)
+        self.curve = measured(self, queries, ground_truth, vectors, kept, mask)
         return self.curve
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> Explanation:
@@ -313,6 +314,10 @@ class PartitionedIndex(CodeIndex):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to `path`; an existing file is replaced only by a complete one."""
+        write_index(path, self.stored())
+
+    def stored(self) -> StoredIndex:
+        """What stands in a file of this index."""
         held, options = packed(self._held), self._options()
         parts = parts_of(held, options)
         if self.query_map is not None:
@@ -322,12 +327,16 @@ class PartitionedIndex(CodeIndex):
         names = ["n_bytes", "n_bits", "gram"]
         stored = {name: options[name] for name in names if name in options}
         codes = held.blocks.reshape(len(held.blocks), self._n_planes * ROWS)
-        write_index(path, StoredIndex(self.kind, stored, codes, held.row_ids, held.next_id, parts))
+        return StoredIndex(self.kind, stored, codes, held.row_ids, held.next_id, parts)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
         """Read an index from `path` and check it; `mmap` is that of `CodeIndex.load`."""
-        stored = read_index(path, cls.kind, mmap=mmap)
+        return cls.of_stored(path, read_index(path, cls.kind, mmap=mmap), mmap=mmap)
+
+    @classmethod
+    def of_stored(cls, path: str | os.PathLike[str], stored: StoredIndex, *, mmap: bool) -> Self:
+        """An index of what the file at `path` holds, checked; codes only without `mmap`."""
         try:
             numbers = read_numbers(stored.parts)
             index = cls(
@@ -351,12 +360,22 @@ class PartitionedIndex(CodeIndex):
             raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
         return index
 
-    def over(self, codes: Codes, row_ids: Any) -> Self:
-        """Return an index of the same kind over these rows, laid out anew: lists need a copy."""
+    def over(self, codes: Codes, row_ids: Any, *, vectors: Any = None) -> Self:
+        """Return an index of the same kind over these rows, laid out anew: lists need a copy.
+
+        Lists are those of `vectors` (n, d) where there are such: anything that gives rows as an
+        array does, a block at a time.
+        """
         other = type(self)(**self._options())
         other.query_map = self.query_map
         if len(codes):
-            other.add(codes, row_ids.at(slice(None)))
+            places = codes if vectors is None else vectors
+            partitions = other._learned(places)
+            members, lists = partitions.slots_for(places)
+            terms = other._terms(codes)
+            other._held = arrange(
+                codes, terms, members, lists, partitions, row_ids, row_ids.last + 1
+            )
         return other
 
     def _learned(self, places: NDArray[Any]) -> Partitions:
