@@ -227,9 +227,43 @@ def codes_to_descend(rng: Rng) -> Arguments:
 
 
 def bytes_to_descend(rng: Rng) -> Arguments:
-    tables = whole(rng, 3 * 256, 5, size=3)
-    codes = rng.integers(0, 256, (6, 3), dtype=np.uint8)
-    return (whole(rng, 6, 5, size=8) @ tables.T, tables @ tables.T, codes, 5), {}
+    tables, vectors = whole(rng, 3 * 256, 5, size=3), whole(rng, 6, 5, size=8)
+    before, codes = rng.integers(0, 256, (2, 6, 3), dtype=np.uint8)
+    if rng.random() < 0.5:
+        before = codes.copy()
+    slopes = np.empty((6, 3 * 256), dtype=np.float32)
+    for part in range(3):
+        here = slice(256 * part, 256 * part + 256)
+        then = np.hstack([codes[:, :part], before[:, part:]])
+        residuals = vectors - tables[then + 256 * np.arange(3)].sum(axis=1)
+        slopes[:, here] = residuals @ tables[here].T
+    return (slopes, before, tables @ tables.T, codes, int(rng.choice([1, 2, 5]))), {}
+
+
+def bytes_to_choose(rng: Rng) -> Arguments:
+    table, values = whole(rng, 256, 5, size=3), rng.integers(0, 256, 6, dtype=np.uint8)
+    residuals, dots = whole(rng, 6, 5, size=8), table @ table.T
+    products, part = whole(rng, 6, 3, 256), int(rng.integers(3))
+    products[:, part] = residuals @ table.T
+    own = np.diag(dots) / np.float32(2) - dots
+    return (products, part, own, table, residuals, values), {}
+
+
+def sums_by_byte(rng: Rng) -> Arguments:
+    n, width = int(rng.choice([1, 40, 600])), int(rng.choice([1, 5]))
+    codes = rng.integers(0, int(rng.choice([2, 256])), (n, 3), dtype=np.uint8)
+    return (whole(rng, n, width), codes, np.zeros((3, 256, width), dtype=np.float32)), {}
+
+
+def rows_of_tables(rng: Rng) -> Arguments:
+    n, width = int(rng.choice([1, 40, 600])), int(rng.choice([1, 5]))
+    codes = rng.integers(0, 256, (n, 3), dtype=np.uint8)
+    return (whole(rng, n, width), codes, whole(rng, 3, 256, width)), {}
+
+
+def pairs(rng: Rng) -> Arguments:
+    codes = rng.integers(0, int(rng.choice([2, 256])), (40, 2), dtype=np.uint8)
+    return (codes, np.zeros((512, 512), dtype=np.float32)), {}
 
 
 def logits_to_sign(rng: Rng) -> Arguments:
@@ -297,10 +331,14 @@ INPUTS: dict[str, Callable[[Rng], Arguments]] = {
     "two_best": scores_of_cells,
     "join_neighborhoods": known_neighbors,
     "add_to_clusters": clusters,
+    "add_by_byte": sums_by_byte,
+    "subtract_tables": rows_of_tables,
+    "count_pairs": pairs,
     "move": moves,
     "descend_bits": bits_to_descend,
     "descend_codes": codes_to_descend,
     "descend_bytes": bytes_to_descend,
+    "choose_bytes": bytes_to_choose,
 }
 
 

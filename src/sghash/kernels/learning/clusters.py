@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from sghash.kernels.compiling import compiled
 
+#: Rows that stay in the cache while they are added to one byte's sums after the other's.
+_TILE = 512
+
 
 @compiled
 def add_to_clusters(
@@ -32,6 +35,49 @@ def add_to_clusters(
         for column in range(rows.shape[1]):
             sums[best, column] += rows[row, column]
     return total
+
+
+@compiled
+def add_by_byte(
+    vectors: NDArray[np.float32], codes: NDArray[np.uint8], sums: NDArray[np.float32]
+) -> None:
+    """Add every row (n, d) to the sum of each value of its code's bytes, `sums` (B, 256, d)."""
+    n, n_parts = codes.shape
+    for first in range(0, n, _TILE):
+        for part in range(n_parts):
+            table = sums[part]
+            for i in range(first, min(n, first + _TILE)):
+                vector, total = vectors[i], table[codes[i, part]]
+                for k in range(len(vector)):
+                    total[k] += vector[k]
+
+
+@compiled
+def subtract_tables(
+    vectors: NDArray[np.float32], codes: NDArray[np.uint8], tables: NDArray[np.float32]
+) -> None:
+    """Subtract from every row (n, d), in place, what its code stands for in `tables` (B, 256, d)."""
+    n, n_parts = codes.shape
+    for first in range(0, n, _TILE):
+        for part in range(n_parts):
+            table = tables[part]
+            for i in range(first, min(n, first + _TILE)):
+                vector, row = vectors[i], table[codes[i, part]]
+                for k in range(len(vector)):
+                    vector[k] -= row[k]
+
+
+@compiled
+def count_pairs(codes: NDArray[np.uint8], counts: NDArray[np.float32]) -> None:
+    """Count how often two bytes have two values together, in `counts` (256 B, 256 B).
+
+    Only the lower triangle of blocks is filled: the upper one is its mirror image.
+    """
+    n, n_parts = codes.shape
+    for part in range(n_parts):
+        for other in range(part + 1):
+            for i in range(n):
+                counts[256 * part + codes[i, part], 256 * other + codes[i, other]] += np.float32(1)
 
 
 @compiled

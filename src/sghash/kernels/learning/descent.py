@@ -87,35 +87,104 @@ def descend_codes(
 
 
 @_fused
-def descend_bytes(dots: Any, cross: Any, codes: Any, n_sweeps: int) -> None:
-    """Lower |x - sum_j T_j[h_j]|² of every row, in place, until nothing changes.
+def _lowest(first: Any, second: Any, third: Any, old: int, scores: Any, lanes: Any) -> int:
+    """Where first - second - third (256,) is lowest; `old` if nothing is lower, else the first."""
+    for v in range(256):
+        scores[v] = first[v] - second[v] - third[v]
+    # The lowest of every sixteenth number, side by side: one after the other is not vectorised.
+    for lane in range(16):
+        lanes[lane] = scores[lane]
+    for chunk in range(1, 16):
+        for lane in range(16):
+            score = scores[16 * chunk + lane]
+            lanes[lane] = score if score < lanes[lane] else lanes[lane]
+    best = scores[old]
+    for lane in range(16):
+        best = lanes[lane] if lanes[lane] < best else best
+    if not best < scores[old]:
+        return old
+    chosen = 0
+    # Bounded, for sums that overflowed may equal nothing.
+    while chosen < 255 and scores[chosen] != best:
+        chosen += 1
+    return chosen
 
-    `dots` (n, 256 B) are x . T_j[v], `cross` (256 B, 256 B) the inner products of all table rows,
-    `codes` (n, B) uint8. At most `n_sweeps` passes over the bytes of a code.
+
+@_fused
+def descend_bytes(slopes: Any, before: Any, cross: Any, codes: Any, n_sweeps: int) -> Any:
+    """Lower |x - sum_j T_j[h_j]|² of every row, byte by byte, until no byte could be better.
+
+    `codes` h (n, B) uint8 are improved in place, in at most `n_sweeps` passes over the bytes.
+    `slopes` (n, 256 B) must hold r . T_j[v] for r = x minus the codes' sum; those of byte j may be
+    older, of the time when bytes j and later still were as in `before` (n, B). They are brought up
+    to date byte by byte when these are looked at, from `cross` (256 B, 256 B), the inner products
+    of all table rows: only changes cost more than a look. Returns how many bytes were changed.
     """
     n, n_parts = codes.shape
-    scores = np.empty(256, dtype=np.float32)
-    two = np.float32(2.0)
+    scores, lanes = np.empty(256, dtype=np.float32), np.empty(16, dtype=np.float32)
+    halves = np.empty(256 * n_parts, dtype=np.float32)
+    for k in range(256 * n_parts):
+        halves[k] = np.float32(0.5) * cross[k, k]
+    # Table rows that went and came, in turn; each byte's slopes know of the first `known`.
+    gone = np.empty(n_parts * (n_sweeps + 1), dtype=np.int64)
+    come = np.empty(n_parts * (n_sweeps + 1), dtype=np.int64)
+    known = np.empty(n_parts, dtype=np.int64)
+    n_changes = 0
     for i in range(n):
-        for _ in range(n_sweeps):
-            changed = False
-            for part in range(n_parts):
-                first = 256 * part
+        slope, n_known = slopes[i], 0
+        for part in range(n_parts):
+            known[part] = n_known
+            if before[i, part] != codes[i, part]:
+                gone[n_known] = 256 * part + np.int64(before[i, part])
+                come[n_known] = 256 * part + np.int64(codes[i, part])
+                n_known += 1
+        # So many bytes have to be looked at without a change until nothing can change any more.
+        left, part = n_parts, 0
+        for _ in range(n_sweeps * n_parts):
+            first = 256 * part
+            own = slope[first : first + 256]
+            for change in range(known[part], n_known):
+                old_row = cross[gone[change], first : first + 256]
+                new_row = cross[come[change], first : first + 256]
                 for v in range(256):
-                    scores[v] = cross[first + v, first + v] - two * dots[i, first + v]
-                for other in range(n_parts):
-                    if other != part:
-                        row = 256 * other + codes[i, other]
-                        for v in range(256):
-                            scores[v] += two * cross[row, first + v]
-                old = codes[i, part]
-                best = scores[old]
-                chosen = np.int64(old)
-                for v in range(256):
-                    if scores[v] < best:
-                        best, chosen = scores[v], np.int64(v)
-                if chosen != old:
-                    codes[i, part] = chosen
-                    changed = True
-            if not changed:
+                    own[v] += old_row[v] - new_row[v]
+            known[part] = n_known
+            old = np.int64(codes[i, part])
+            here = cross[first + old, first : first + 256]
+            new = _lowest(halves[first : first + 256], own, here, old, scores, lanes)
+            left -= 1
+            if new != old:
+                codes[i, part] = new
+                gone[n_known], come[n_known] = first + old, first + new
+                n_known += 1
+                n_changes += 1
+                left = n_parts
+            if left == 0:
                 break
+            part = part + 1 if part + 1 < n_parts else 0
+    return n_changes
+
+
+@_fused
+def choose_bytes(
+    products: Any, part: int, own: Any, table: Any, residuals: Any, values: Any
+) -> Any:
+    """Choose byte `part` of every row anew, given all others: one step for a whole block.
+
+    `residuals` r (n, d) = x - sum_j T_j[h_j] are kept so; `products` (n, B, 256) must hold r . T[v]
+    at `part` for the rows T[v] (256, d) of this byte's `table`, `own` (256, 256) must be
+    |T[v]|² / 2 - T[u] . T[v]; `values` (n,) uint8 are the byte's. Returns how many were changed.
+    """
+    scores, lanes = np.empty(256, dtype=np.float32), np.empty(16, dtype=np.float32)
+    nothing = np.zeros(256, dtype=np.float32)
+    n_changes = 0
+    for i in range(len(values)):
+        old = np.int64(values[i])
+        new = _lowest(own[old], products[i, part], nothing, old, scores, lanes)
+        if new != old:
+            values[i] = new
+            n_changes += 1
+            residual, gone, come = residuals[i], table[old], table[new]
+            for k in range(len(residual)):
+                residual[k] += gone[k] - come[k]
+    return n_changes

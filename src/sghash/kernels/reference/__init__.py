@@ -43,10 +43,14 @@ TWINS: dict[tuple[str, str], Callable[..., Any]] = {
     ("learning.neighbors", "two_best"): learning.two_best,
     ("learning.neighbors", "join_neighborhoods"): learning.join_neighborhoods,
     ("learning.clusters", "add_to_clusters"): learning.add_to_clusters,
+    ("learning.clusters", "add_by_byte"): learning.add_by_byte,
+    ("learning.clusters", "subtract_tables"): learning.subtract_tables,
+    ("learning.clusters", "count_pairs"): learning.count_pairs,
     ("learning.clusters", "move"): learning.move,
     ("learning.descent", "descend_bits"): learning.descend_bits,
     ("learning.descent", "descend_codes"): learning.descend_codes,
     ("learning.descent", "descend_bytes"): learning.descend_bytes,
+    ("learning.descent", "choose_bytes"): learning.choose_bytes,
 }
 
 __all__ = [

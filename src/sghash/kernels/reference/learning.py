@@ -252,16 +252,59 @@ def descend_codes(
         slope[:] = target - h @ gram
 
 
-def descend_bytes(dots: Array, cross: Array, codes: Array, n_sweeps: int) -> None:
+def descend_bytes(slopes: Array, before: Array, cross: Array, codes: Array, n_sweeps: int) -> int:
     """Lower |x - sum_j T_j[h_j]|² byte by byte until a sweep changes nothing; ties stay."""
-    for h, dot in zip(codes, dots, strict=True):
+    n_changes, n_parts = 0, codes.shape[1]
+    blocks = [256 * part + np.arange(256) for part in range(n_parts)]
+    for h, was, kept in zip(codes, before, slopes, strict=True):
+        slope = kept.copy()
+        for part, here in enumerate(blocks):
+            for late in range(part, n_parts):
+                slope[here] += cross[256 * late + int(was[late]), here]
+                slope[here] -= cross[256 * late + int(h[late]), here]
         for _ in range(n_sweeps):
-            before = h.copy()
-            for part in range(len(h)):
-                here = 256 * part + np.arange(256)
-                others = [256 * j + int(h[j]) for j in range(len(h)) if j != part]
-                errors = cross[here, here] - 2 * dot[here] + 2 * cross[others][:, here].sum(axis=0)
+            start = h.copy()
+            for part, here in enumerate(blocks):
+                kept[here] = slope[here]
+                old = 256 * part + int(h[part])
+                errors = cross[here, here] / 2 - slope[here] - cross[old, here]
                 if errors.min() < errors[h[part]]:
                     h[part] = errors.argmin()
-            if (h == before).all():
+                    slope += cross[old] - cross[256 * part + int(h[part])]
+                    n_changes += 1
+            if (h == start).all():
                 break
+    return n_changes
+
+
+def choose_bytes(
+    products: Array, part: int, own: Array, table: Array, residuals: Array, values: Array
+) -> int:
+    """Replace one byte of every row by the value of least squared error; ties stay."""
+    errors = own[values] - products[:, part]
+    rows = np.arange(len(values))
+    old = values.copy()
+    values[:] = np.where(errors.min(axis=1) < errors[rows, old], errors.argmin(axis=1), old)
+    residuals += table[old] - table[values]
+    return int((values != old).sum())
+
+
+def add_by_byte(vectors: Array, codes: Array, sums: Array) -> None:
+    """Add every row to the sums (B, 256, d) of its bytes' values."""
+    for vector, code in zip(vectors, codes, strict=True):
+        for part, value in enumerate(code):
+            sums[part, value] += vector
+
+
+def subtract_tables(vectors: Array, codes: Array, tables: Array) -> None:
+    """Subtract the table rows that codes name, byte by byte."""
+    for part, table in enumerate(tables):
+        vectors -= table[codes[:, part]]
+
+
+def count_pairs(codes: Array, counts: Array) -> None:
+    """Count values that bytes have together, for each pair of bytes once."""
+    for code in codes.astype(np.int64):
+        for part in range(len(code)):
+            for other in range(part + 1):
+                counts[256 * part + code[part], 256 * other + code[other]] += 1

@@ -10,6 +10,7 @@ best, byte by byte, and the tables of least squared error.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import ClassVar
 
@@ -21,8 +22,21 @@ from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
 from sghash.models.capabilities import Capabilities, Length
 from sghash.models.inputs import check_is_fitted, refuse_one_vector
+from sghash.models.quantizers.byte_tables import (
+    axes_of_tables,
+    axes_worth_coding,
+    centred_tables,
+    code_finder,
+    decode_tables,
+    encoder_directions,
+    fit_tables,
+    improve_codes,
+    in_small_blocks,
+    mean_error,
+    squared_lengths,
+    start_codes,
+)
 from sghash.models.quantizers.scorer import ByteScorer
-from sghash.models.sgh.estimator import SGH
 from sghash.models.sgh.training.scaling import unit_rows
 from sghash.models.shared.blockwise import map_over_blocks, some_rows
 from sghash.models.shared.feature_names import output_names
@@ -31,14 +45,14 @@ from sghash.validation import METRICS, Codes, Vectors, check_choice, check_count
 
 #: Rows that are trained on.
 MAX_ROWS = 65_536
-#: Least squares draws tables to zero as if each value had been seen so often with nothing left.
-RIDGE = 4.0
 #: The normal equations of more bytes would not fit.
 MAX_BYTES = 32
-#: Rows that are improved at a time.
-DESCENT_ROWS = 2048
-#: Steps of SGH for the start.
-START_STEPS = 1500
+#: Training ends when a round lowers the error by a smaller share.
+LEAST_GAIN = 0.01
+#: Codes of more bytes are swept over so often at most when they are encoded.
+LONG_BYTES, LONG_SWEEPS = 16, 2
+#: From so many rows on it pays to look for the axes of the tables.
+MANY_ROWS = 4096
 #: Metrics whose scores have a term of the code alone, |x(h)|²: it takes the last byte.
 WITH_TERM = ("l2", "cosine")
 
@@ -110,29 +124,42 @@ class GenerativeQuantizer(VectorModel):
             raise InvalidInput(f"n_bytes must lie between 2 and {MAX_BYTES}, got {self.n_bytes}")
         rng = generator_of(self.random_state)
         rows = self._ready(some_rows(vectors, MAX_ROWS, rng))
-        start = SGH(
-            n_bits=8 * self._n_coded(),
-            goal="reconstruction",
-            gradient="exact",
-            n_steps=START_STEPS,
-            random_state=int(rng.integers(1 << 31)),
-        ).fit(rows)
-        self.encoder_weights_, self.encoder_bias_ = start.encoder_weights_, start.encoder_bias_
-        self.bias_ = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
-        centred = rows - self.bias_
-        codes = start.encode(rows, sweeps=self.n_sweeps)
-        self.tables_ = fit_tables(centred, codes)
+        mean = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+        rows = rows - mean
+        axes, variances = axes_worth_coding(rows, self._n_coded(), rng)
+        turned = map_over_blocks(lambda block: block @ axes, rows)
+        # What lies beyond the axes stays an error whatever the code.
+        beyond = float(np.square(rows).sum(axis=1, dtype=np.float64).mean() - variances.sum())
+        codes = start_codes(turned, variances, self._n_coded(), rng)
+        tables, codes = self._learn(turned, codes, max(beyond, 0.0))
+        tables, moved = centred_tables(tables, codes)
+        self.tables_ = map_over_blocks(lambda block: block @ axes.T, tables)
+        self.bias_ = mean + axes @ moved
+        self.encoder_weights_ = axes @ encoder_directions(tables)
+        self.encoder_bias_ = -(self.bias_ @ self.encoder_weights_)
+        self._set_terms(codes)
+
+    def _learn(self, rows: Vectors, codes: Codes, beyond: float) -> tuple[Vectors, Codes]:
+        """Alternate codes and tables until a round gains little."""
+        tables, before = fit_tables(rows, codes), np.inf
         for done in range(self.n_rounds):
-            codes = self._improved(centred, codes)
-            self.tables_ = fit_tables(centred, codes)
-            error = float(
-                np.square(centred - decode_tables(codes, self.tables_)).sum(axis=1).mean()
-            )
+            codes = improve_codes(rows, codes, tables=tables, n_sweeps=int(self.n_sweeps))
+            tables = fit_tables(rows, codes)
+            error = mean_error(rows, codes, tables) + beyond
             self._report(done + 1, self.n_rounds, error=error)
-        self._set_terms(self._improved(centred, codes))
+            if error > (1 - LEAST_GAIN) * before:
+                break
+            before = error
+        # The last tables are those of codes as `encode` finds them, without the memory of rounds.
+        tables, _ = centred_tables(tables, codes)
+        weights = encoder_directions(tables)
+        offset = np.zeros(weights.shape[1], dtype=np.float32)
+        find = code_finder(tables, weights, offset, self._encode_sweeps(), many=True)
+        codes = in_small_blocks(find, rows)
+        return fit_tables(rows, codes), codes
 
     def _set_terms(self, codes: Codes) -> None:
-        lengths = self._lengths(codes)
+        lengths = squared_lengths(codes, self.tables_, self.bias_)
         self.term_low_ = float(lengths.min())
         self.term_step_ = float(np.ptp(lengths)) / 255 or 1.0
 
@@ -140,39 +167,48 @@ class GenerativeQuantizer(VectorModel):
         """Bytes that choose vectors; the other holds the length."""
         return int(self.n_bytes) - (self.metric in WITH_TERM)
 
+    def _encode_sweeps(self) -> int:
+        """Sweeps of `encode`: at most two for long codes, where more cost much and gain little."""
+        most = self.n_sweeps if self.n_bytes <= LONG_BYTES else LONG_SWEEPS
+        return int(min(self.n_sweeps, most))
+
     def _ready(self, vectors: Vectors) -> Vectors:
         return unit_rows(vectors) if self.metric == "cosine" else vectors
-
-    def _improved(self, centred: Vectors, codes: Codes) -> Codes:
-        flat = self.tables_.reshape(-1, self.tables_.shape[2])
-        improve = partial(
-            improve_codes, tables=self.tables_, cross=flat @ flat.T, n_sweeps=int(self.n_sweeps)
-        )
-        return map_over_blocks(improve, centred, codes)
-
-    def _lengths(self, codes: Codes) -> Vectors:
-        """Squared lengths (n,) of the vectors that the choosing bytes stand for."""
-        parts = [
-            np.square(decode_tables(block, self.tables_) + self.bias_).sum(axis=1)
-            for _, block in blocks_of(codes, BLOCK_ROWS)
-        ]
-        return np.concatenate(parts)
 
     def encode(self, X: ArrayLike | VectorSource, *, sweeps: int = 0) -> Codes:
         """Codes (n, n_bytes) uint8 of the rows of `X` (n, d): the bytes that fit best in turn."""
         self._check_sweeps(sweeps)
         source = self._vectors_to_read(X)
         codes = np.empty((source.shape[0], int(self.n_bytes)), dtype=np.uint8)
+        find = self._finder(len(codes))
         for first, block in blocks_of(source, 8 * BLOCK_ROWS):
-            rows = self._ready(self._checked(block))
-            bits = rows @ self.encoder_weights_ + self.encoder_bias_ > 0
-            found = self._improved(rows - self.bias_, np.packbits(bits, axis=1))
-            here = codes[first : first + len(block)]
-            here[:, : found.shape[1]] = found
-            if self.metric in WITH_TERM:
-                steps = (self._lengths(found) - self.term_low_) / self.term_step_
-                here[:, -1] = np.rint(steps).clip(0, 255)
+            codes[first : first + len(block)] = in_small_blocks(find, self._checked(block))
         return codes
+
+    def _finder(self, n_rows: int) -> Callable[[Vectors], Codes]:
+        """Return what makes codes (n, n_bytes) of a small block of rows.
+
+        Where tables lie in few axes, the bytes that choose vectors are found there, if rows are
+        enough to pay for finding the axes.
+        """
+        weights, tables = self.encoder_weights_, self.tables_
+        offset = self.bias_ @ weights + self.encoder_bias_
+        axes = axes_of_tables(tables) if n_rows >= MANY_ROWS else None
+        if axes is not None:
+            weights = axes.T @ weights
+            tables = map_over_blocks(lambda block: block @ axes, tables)
+        find = code_finder(tables, weights, offset, self._encode_sweeps(), many=n_rows >= MANY_ROWS)
+
+        def codes_of(block: Vectors) -> Codes:
+            centred = self._ready(block) - self.bias_
+            found = find(centred if axes is None else centred @ axes)
+            if self.metric not in WITH_TERM:
+                return found
+            lengths = squared_lengths(found, self.tables_, self.bias_)
+            steps = np.rint((lengths - self.term_low_) / self.term_step_).clip(0, 255)
+            return np.hstack([found, steps.astype(np.uint8)[:, None]])
+
+        return codes_of
 
     def decode(self, codes: ArrayLike) -> Vectors:
         """Vectors (n, d) float32 that codes (n, n_bytes) stand for."""
@@ -233,48 +269,3 @@ class GenerativeQuantizer(VectorModel):
                 "give what encode returned"
             )
         return array
-
-
-def decode_tables(codes: Codes, tables: Vectors) -> Vectors:
-    """Sums (n, d) of the table rows that codes (n, n_bytes) name."""
-    total = tables[0][codes[:, 0]]
-    for part in range(1, len(tables)):
-        total += tables[part][codes[:, part]]
-    return total
-
-
-def improve_codes(
-    vectors: Vectors, codes: Codes, *, tables: Vectors, cross: Vectors, n_sweeps: int
-) -> Codes:
-    """Choose every byte anew, given the others, until nothing changes or `n_sweeps` are over.
-
-    `cross` are the inner products of all table rows. No row's squared error ever rises.
-    """
-    from sghash.kernels.learning.descent import descend_bytes
-
-    better = codes.copy()
-    flat = tables.reshape(-1, tables.shape[2])
-    for first, block in blocks_of(vectors, DESCENT_ROWS):
-        dots = np.asarray(block) @ flat.T
-        descend_bytes(dots, cross, better[first : first + len(block)], n_sweeps)
-    return better
-
-
-def fit_tables(vectors: Vectors, codes: Codes) -> Vectors:
-    """Tables (n_bytes, 256, d) of least squared error for vectors (n, d) with given codes."""
-    n_parts, width = codes.shape[1], vectors.shape[1]
-    numbers = codes.astype(np.int64)
-    gram = np.empty((n_parts, 256, n_parts, 256))
-    sums = np.zeros((n_parts, 256, width))
-    for i in range(n_parts):
-        for j in range(i, n_parts):
-            pairs = np.bincount(numbers[:, i] * 256 + numbers[:, j], minlength=1 << 16)
-            gram[i, :, j, :] = pairs.reshape(256, 256)
-            gram[j, :, i, :] = gram[i, :, j, :].T
-        order = np.argsort(codes[:, i], kind="stable")
-        values, starts = np.unique(codes[order, i], return_index=True)
-        sums[i, values] = np.add.reduceat(vectors[order], starts, axis=0, dtype=np.float64)
-    square = gram.reshape(256 * n_parts, 256 * n_parts)
-    square[np.diag_indices_from(square)] += RIDGE
-    solved = np.linalg.solve(square, sums.reshape(256 * n_parts, width))
-    return solved.reshape(n_parts, 256, width).astype(np.float32)
