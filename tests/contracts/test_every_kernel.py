@@ -44,6 +44,8 @@ INNER = {
     "hamming.staging", "hamming.tiles",
     "tables.best_rows", "tables.byte_lanes", "tables.byte_scans", "tables.nibbles",
     "tables.scans", "tables.selection",
+    "partitions.block_lanes", "partitions.calling", "partitions.coarse", "partitions.layout",
+    "partitions.rounding", "partitions.search",
 }  # fmt: skip
 #: Kernels that round otherwise than their twins: relative and absolute tolerance.
 CLOSE = {"kept_distances", "draw_codes", "finish_residual", "logit_gradient", "adam_update"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sghash.bits import pack_bits
-from sghash.index import HammingIndex, TableIndex
+from sghash.index import HammingIndex, PartitionedIndex, TableIndex
 from sghash.tables import QueryTables
 from tests.index.version_1 import write_version_1
 
@@ -36,10 +36,16 @@ def golden_tables():
     return filled(TableIndex(3, n_bits=21, gram=gram))
 
 
+def golden_lists():
+    gram = (np.add.outer(np.arange(21), np.arange(21)) % 4 - 1).astype(float)
+    return filled(PartitionedIndex(3, n_bits=21, gram=gram, n_lists=2, spill=0.5))
+
+
 FILES = {
     "index-v1.sgh": golden_index,
     "index-v2.sgh": golden_index,
     "index-v2-tables.sgh": golden_tables,
+    "index-v2-partitioned.sgh": golden_lists,
 }
 
 
@@ -71,7 +77,7 @@ IDS = [[11, 3, 5], [11, 3, 5]]
 SCORES = [[29.0, 30.0, 35.0], [30.0, 31.0, 36.0]]
 
 
-@pytest.mark.parametrize("name", ["index-v2.sgh", "index-v2-tables.sgh"])
+@pytest.mark.parametrize("name", [name for name in FILES if "v2" in name])
 def test_what_is_written_today_is_the_newest_golden_file(name, tmp_path):
     FILES[name]().save(tmp_path / "index")
     assert (tmp_path / "index").read_bytes() == (GOLDEN / name).read_bytes()

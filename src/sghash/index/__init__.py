@@ -7,7 +7,7 @@ import os
 from sghash.index.base import CodeIndex
 from sghash.index.file import stored_kind
 from sghash.index.hamming import HammingIndex
-from sghash.index.partitioned import PartitionedIndex
+from sghash.index.lists.partitioned import PartitionedIndex
 from sghash.index.tables import TableIndex
 
 #: Every index: kind -> class. One contract test serves all of them.

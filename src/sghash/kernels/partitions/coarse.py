@@ -188,8 +188,9 @@ def nearest_lists(
     wanted = min(n_lists, 6 * n_probes + n_lists // 8)
     order = np.arange(n_groups)
     sort_pairs(group_scores, order)
-    for group in order:
-        first, last = group_starts[group], group_starts[group + 1]
+    for place in range(n_groups):
+        group = int(order[place])
+        first, last = int(group_starts[group]), int(group_starts[group + 1])
         write_products(centroids, first, last, query, found, 0)
         for i in range(first, last):
             score = half_squares[i] - found[i - first]

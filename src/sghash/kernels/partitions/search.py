@@ -8,7 +8,6 @@ given once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,9 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
-from sghash.kernels.compiling import announce, compiled
+from sghash.kernels.compiling import compiled
 from sghash.kernels.counted import FULL, at_most, count_at_most, kth_score
 from sghash.kernels.hamming.single import code_distances
 from sghash.kernels.lanes import prefetch, trailing_zeros
@@ -32,7 +30,7 @@ from sghash.kernels.partitions.coarse import (
     write_products,
 )
 from sghash.kernels.partitions.rounding import half_tables, hamming_tables, round_tables
-from sghash.kernels.vectors.stored import HALVES, row_sums
+from sghash.kernels.vectors.stored import row_sums
 
 #: By what the scan compares, and by what the answer is ordered.
 HAMMING, BITS, BYTES, VECTORS = range(4)
@@ -377,41 +375,3 @@ def search_partitions(
             _kept_distances(kept, rows, vector, plan[METRIC], found)
         _write_best(found, rows, out_distances[query], out_rows[query])
         stats[query, CLOCK + 4] = _clock() - clock
-
-
-_calls: dict[np.dtype[Any], Callable[..., None]] = {}
-
-
-def searcher(kept: np.dtype[Any]) -> Callable[..., None]:
-    """`search_partitions` for kept vectors of one type (float32, or halves as uint16).
-
-    Compiled for it and chosen once: to find out the types of its many arguments at every call
-    takes longer than some searches. All arrays must be contiguous; it writes to the last three.
-    """
-    call = _calls.get(kept)
-    if call is None:
-        announce(search_partitions, "partitioned search")
-        centroids: Any = np.uint16 if HALVES else np.float32
-        float_2d, int_1d = _array(np.float32, 2), _array(np.int64, 1)
-        lists = (
-            _array(centroids, 2), _array(np.float32, 1), _array(centroids, 2),
-            _array(np.float32, 1), int_1d, _array(np.uint64, 2),
-        )  # fmt: skip
-        rows = (
-            _array(np.uint8, 3), _array(np.uint32, 1), _array(np.float32, 1), types.float64,
-            int_1d, int_1d,
-        )  # fmt: skip
-        signature = (
-            int_1d, types.float64, float_2d, _array(np.uint8, 2), _array(np.uint64, 2), float_2d,
-            _array(np.float32, 3), float_2d, _array(np.float32, 1), *lists, *rows,
-            _array(kept, 2), _array(np.bool_, 1), float_2d, _array(np.int64, 2),
-            _array(np.int64, 2),
-        )  # fmt: skip
-        dispatcher: Any = search_partitions
-        dispatcher.compile(signature)
-        call = _calls[kept] = dispatcher.get_overload(signature)
-    return call
-
-
-def _array(kind: Any, n_dims: int) -> Any:
-    return types.Array(from_dtype(np.dtype(kind)), n_dims, "C")

@@ -10,20 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import BadFile, InvalidInput, SghashError
 from sghash.guards import Guard
-from sghash.index.arranged import ROWS, Arranged, arrange, empty_arranged, with_rows, without
 from sghash.index.base import CodeIndex
-from sghash.index.curve import Curve, curve_of
-from sghash.index.explanation import Explanation
 from sghash.index.file import StoredIndex, read_index, write_index
-from sghash.index.partitioned_file import arranged_of, packed, parts_of, read_numbers
-from sghash.index.partitions import (
+from sghash.index.lists.arranged import ROWS, Arranged, arrange, empty_arranged, with_rows, without
+from sghash.index.lists.centroids import (
     Partitions,
     check_lists,
+    check_places,
     default_lists,
     learn_code_partitions,
     learn_partitions,
 )
-from sghash.index.query_map import QueryMap, linear_map, map_of
+from sghash.index.lists.curve import Curve, curve_of
+from sghash.index.lists.explanation import Explanation
+from sghash.index.lists.file import arranged_of, packed, parts_of, read_numbers
+from sghash.index.lists.query_map import QueryMap, linear_map, map_of
 from sghash.index.tables import TableIndex
 from sghash.neighbors import Neighbors
 from sghash.validation import (
@@ -42,7 +43,7 @@ from sghash.validation import (
 )
 
 if TYPE_CHECKING:
-    from sghash.index.probing import Prepared
+    from sghash.index.lists.probing import Prepared
 
 
 class PartitionedIndex(CodeIndex):
@@ -191,7 +192,7 @@ class PartitionedIndex(CodeIndex):
             numbers = next_ids(held.next_id, len(rows)) if given is None else given.copy()
             if len(rows):
                 partitions = self.partitions or self._learned(places)
-                _check_place(partitions, places, vectors is not None)
+                check_places(partitions, places, vectors is not None)
                 members, lists = partitions.slots_for(places)
                 if held.partitions is None:
                     held = empty_arranged(partitions, self._n_planes, self.n_bytes, held.next_id)
@@ -273,7 +274,8 @@ class PartitionedIndex(CodeIndex):
         allows a share of the rows, as many more lists are visited. `target_recall` chooses all
         three from the curve that `measure` made.
         """
-        from sghash.index.probing import answer, asked_of, planned, straight
+        from sghash.index.lists.asking import asked_of, planned
+        from sghash.index.lists.probing import answer, straight
 
         if mask is None and kept is not None:
             options = (k, probes, shortlist, margin, target_recall)
@@ -298,7 +300,7 @@ class PartitionedIndex(CodeIndex):
         `ground_truth` (n_queries, k) are the true ids. Queries should be like those to come, and
         must not be rows of the index, or rows that `mask` forbids. Needed before `target_recall`.
         """
-        from sghash.index.measuring import measured
+        from sghash.index.lists.measuring import measured
 
         self.curve = measured(self, queries, ground_truth, vectors, kept, mask)
         return self.curve
@@ -308,7 +310,7 @@ class PartitionedIndex(CodeIndex):
 
         The options are those of `search`.
         """
-        from sghash.index.measuring import explained
+        from sghash.index.lists.measuring import explained
 
         return explained(self, query, k, **options)
 
@@ -413,16 +415,3 @@ class PartitionedIndex(CodeIndex):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _change=Guard())
-
-
-def _check_place(partitions: Partitions, places: NDArray[Any], by_vectors: bool) -> None:
-    """Refuse rows that the lists cannot tell apart."""
-    if partitions.by_code == by_vectors:
-        kind = "codes" if partitions.by_code else "vectors"
-        remedy = "leave vectors out" if partitions.by_code else "give vectors with the codes"
-        raise InvalidInput(f"the lists are those of {kind}: {remedy}")
-    if by_vectors and places.shape[1] != partitions.width:
-        raise InvalidInput(
-            f"vectors have {places.shape[1]} columns, the lists {partitions.width}: use vectors "
-            "of the same kind"
-        )

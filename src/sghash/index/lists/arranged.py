@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import InvalidInput
-from sghash.index.partitions import Partitions
+from sghash.index.lists.centroids import Partitions
 from sghash.index.rows import RowIds, row_ids
 from sghash.validation import Codes, Ids, Vectors
 

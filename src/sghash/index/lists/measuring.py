@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sghash.errors import InvalidInput
-from sghash.index.curve import Curve, Point, settings_for
-from sghash.index.explanation import STAGES, Explanation
-from sghash.index.probing import answer, asked_of, planned
+from sghash.index.lists.asking import asked_of, planned
+from sghash.index.lists.curve import Curve, Point, settings_for
+from sghash.index.lists.explanation import STAGES, Explanation
+from sghash.index.lists.probing import answer
 from sghash.kernels.partitions import search as kernel
 
 if TYPE_CHECKING:
-    from sghash.index.partitioned import PartitionedIndex
+    from sghash.index.lists.partitioned import PartitionedIndex
 
 
 def measured(

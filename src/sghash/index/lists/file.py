@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.index.arranged import ROWS, Arranged
-from sghash.index.partitions import MAX_LISTS, Partitions
+from sghash.index.lists.arranged import ROWS, Arranged
+from sghash.index.lists.centroids import MAX_LISTS, Partitions
 from sghash.index.rows import RowIds
 from sghash.validation import METRICS
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.index.partitions import Partitions
+from sghash.index.lists.centroids import Partitions
 from sghash.validation import Vectors
 
 

@@ -120,6 +120,19 @@ def check_lists(n_lists: int, n: int) -> None:
         )
 
 
+def check_places(partitions: Partitions, places: NDArray[Any], by_vectors: bool) -> None:
+    """Refuse rows that the lists cannot tell apart."""
+    if partitions.by_code == by_vectors:
+        kind = "codes" if partitions.by_code else "vectors"
+        remedy = "leave vectors out" if partitions.by_code else "give vectors with the codes"
+        raise InvalidInput(f"the lists are those of {kind}: {remedy}")
+    if by_vectors and places.shape[1] != partitions.width:
+        raise InvalidInput(
+            f"vectors have {places.shape[1]} columns, the lists {partitions.width}: use vectors "
+            "of the same kind"
+        )
+
+
 def learn_partitions(
     vectors: Vectors, n_lists: int, *, metric: str, spill: float, rng: Generator
 ) -> Partitions:
