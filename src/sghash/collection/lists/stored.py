@@ -16,8 +16,8 @@ from sghash.errors import BadFile, SghashError
 from sghash.guards import Guard
 from sghash.index import PartitionedIndex
 from sghash.index.container import SectionFile, read_sections
-from sghash.index.curve import Curve, curve_of
 from sghash.index.file import MAGIC, packing_of, stored_index
+from sghash.index.lists.curve import Curve, curve_of
 
 LISTS_MAGIC = MAGIC
 #: What lists may be learned from.

@@ -28,8 +28,8 @@ from sghash.collection.storage.segments import View
 from sghash.collection.stored_model import encode_queries
 from sghash.errors import InvalidInput
 from sghash.index import HammingIndex
-from sghash.index.curve import SAFETY
-from sghash.index.explanation import Explanation
+from sghash.index.lists.curve import SAFETY
+from sghash.index.lists.explanation import Explanation
 from sghash.index.stages import Part, Query, hamming_candidates, table_candidates, vector_scores
 from sghash.neighbors import Neighbors, empty_neighbors, merge_neighbors
 from sghash.validation import Vectors, check_number

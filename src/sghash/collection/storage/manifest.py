@@ -24,7 +24,7 @@ from sghash.collection.storage.disk import replace_file
 from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
 from sghash.files import storage_errors
 from sghash.index import HammingIndex, TableIndex
-from sghash.index.partitions import MAX_LISTS
+from sghash.index.lists.centroids import MAX_LISTS
 from sghash.validation import MAX_ID, METRICS, check_n_bits
 
 NAME = "manifest.json"
