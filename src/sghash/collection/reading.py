@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sghash.collection import answers
 from sghash.collection.explaining import Explanation, explained
+from sghash.collection.lists.tuning import Tuned, tune
 from sghash.collection.moment import Moment
 from sghash.collection.records import Records, read_records
 from sghash.collection.storage import verification
@@ -100,6 +101,14 @@ class Reading:
         The options are those of `search`.
         """
         return explained(self._moment, query, k, **options)
+
+    def tune(self, k: int = 10, *, n_queries: int = 200) -> list[Tuned]:
+        """Measure ways to search: recall and queries per second, one at a time, fastest first.
+
+        Rows of the collection are the queries, each left out of its own answer. Recall is that of
+        the kept vectors' neighbours; without them, of the decoder's.
+        """
+        return tune(self._moment, k=k, n_queries=n_queries)
 
     def search_codes(
         self,

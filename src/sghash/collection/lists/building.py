@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from sghash.collection.storage.manifest import AUTO, Manifest
 from sghash.collection.storage.rows import Rows
+from sghash.collection.stored_model import encode_queries
 from sghash.errors import InvalidInput
 from sghash.index import PartitionedIndex
 from sghash.index.rows import RowIds
+from sghash.models.shared.scorers import Scorer
 from sghash.validation import Codes, Vectors
 
 #: Rows from which on `partitions="auto"` makes lists.
@@ -120,23 +122,24 @@ def _measure(index: PartitionedIndex, rows: Rows, model: Any) -> None:
     allowed = np.ones(len(rows), dtype=np.bool_)
     allowed[chosen] = False
     queries = vectors_at(rows, chosen, model)
+    scorer = model.scorer(index.metric) if model.capabilities.tables else None
     if rows.vectors is not None:
         truth = nearest_kept(rows.vectors, chosen, queries, k, index.metric)
     else:
         tables = index.rules.over(rows.codes, RowIds(len(rows)))
-        asked = model.query_tables(queries, metric=index.metric)
-        truth = tables.search(asked, k, mask=allowed, threads=1).ids
-    asked_by = asked_with(index, rows, queries, model)
+        assert scorer is not None  # else there would be no lists
+        truth = tables.search(scorer.query_tables(queries), k, mask=allowed, threads=1).ids
+    asked_by = asked_with(index, rows, queries, model, scorer)
     index.measure(asked_by, truth, vectors=queries, kept=rows.vectors, mask=allowed)
 
 
-def asked_with(index: PartitionedIndex, rows: Rows, queries: Vectors, model: Any) -> Any:
-    """Queries in the form that lists are searched with: vectors where the index maps them."""
+def asked_with(
+    index: PartitionedIndex, rows: Rows, queries: Vectors, model: Any, scorer: Scorer | None
+) -> Any:
+    """Checked queries as lists are searched with: vectors where the index maps them itself."""
     if rows.vectors is not None and index.query_map is not None:
         return queries
-    if model.capabilities.tables:
-        return model.query_tables(queries, metric=index.metric)
-    return model.encode(queries)
+    return encode_queries(model, queries) if scorer is None else scorer.query_tables(queries)
 
 
 def vectors_at(rows: Rows, chosen: NDArray[np.int64], model: Any) -> Vectors:

@@ -75,6 +75,12 @@ class Asked(NamedTuple):
     scoring: Scoring | None
     threads: int
 
+    def of_lists(self, rows: Rows) -> Any:
+        """As the lists of these rows want it."""
+        assert rows.lists is not None
+        scorer = None if self.scoring is None else self.scoring.scorer
+        return asked_with(rows.lists.index, rows, self.vectors, self.model, scorer)
+
     def query(self) -> Query:
         """As the stages of a search without lists want it."""
         if self.scoring is not None:
@@ -146,7 +152,7 @@ def _in_lists(
     """The answer of the lists of a segment, whose ids are rows."""
     assert rows.lists is not None
     index = rows.lists.index
-    queries = asked_with(index, rows, asked.vectors, asked.model)
+    queries = asked.of_lists(rows)
     own = None if queries is asked.vectors else asked.vectors
     near = index.search(
         queries, asked.k, vectors=own, kept=rows.vectors, target_recall=asked.target, mask=mask,
@@ -162,7 +168,7 @@ def explain_lists(rows: Rows, mask: _Mask | None, asked: Asked, visit: Visit) ->
     """The same visit with what the index itself says of one query."""
     assert rows.lists is not None
     index = rows.lists.index
-    queries = asked_with(index, rows, asked.vectors, asked.model)
+    queries = asked.of_lists(rows)
     own = None if queries is asked.vectors else asked.vectors
     told: Explanation = index.explain(
         queries, asked.k, vectors=own, kept=rows.vectors, target_recall=asked.target, mask=mask
