@@ -82,8 +82,10 @@ def _truth(moment: Moment, ids: Ids, queries: Vectors, k: int) -> Ids:
     if moment.state.manifest.keep_vectors is None:
         rerank = "decoder" if moment.holder.model.capabilities.tables else "none"
         shortlist = "all" if rerank == "decoder" else None
-        options = {"rerank": rerank, "shortlist": shortlist, "where": None, "threads": 1}
-        return _others(answers.neighbors_of(moment, queries, k + 1, **options).ids, ids)
+        found = answers.neighbors_of(
+            moment, queries, k + 1, rerank=rerank, shortlist=shortlist, where=None, threads=1
+        )
+        return _others(found.ids, ids)
     from sghash.kernels.vectors.stored import kept_distances
 
     metric, parts = moment.state.manifest.metric, []
@@ -100,7 +102,8 @@ def _others(found: Ids, own: Ids) -> Ids:
     """Each answer without the row that asked, or without its last row."""
     mine = found == own[:, None]
     mine[~mine.any(axis=1), -1] = True
-    return found[~mine].reshape(len(found), -1)
+    others: Ids = found[~mine].reshape(len(found), -1)
+    return others
 
 
 def _measured(

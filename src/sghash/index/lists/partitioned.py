@@ -12,7 +12,7 @@ from sghash.errors import BadFile, InvalidInput, SghashError
 from sghash.guards import Guard
 from sghash.index.base import CodeIndex
 from sghash.index.file import StoredIndex, read_index, write_index
-from sghash.index.lists.arranged import ROWS, Arranged, arrange, empty_arranged, with_rows, without
+from sghash.index.lists.arranged import Arranged, arrange, empty_arranged, with_rows, without
 from sghash.index.lists.centroids import (
     Partitions,
     check_lists,
@@ -23,7 +23,7 @@ from sghash.index.lists.centroids import (
 )
 from sghash.index.lists.curve import Curve, curve_of
 from sghash.index.lists.explanation import Explanation
-from sghash.index.lists.file import arranged_of, packed, parts_of, read_numbers
+from sghash.index.lists.file import arranged_of, read_numbers, stored_of
 from sghash.index.lists.query_map import QueryMap, linear_map, map_of
 from sghash.index.tables import TableIndex
 from sghash.neighbors import Neighbors
@@ -234,16 +234,10 @@ class PartitionedIndex(CodeIndex):
                 )
             before, self.n_lists = self.n_lists, n_lists
             try:
-                partitions = self._learned(places)
+                self._held = self._laid_out(held.codes, places, held.row_ids, held.next_id)
             except BaseException:
                 self.n_lists = before
                 raise
-            members, lists = partitions.slots_for(places)
-            codes = held.codes
-            new = arrange(
-                codes, self._terms(codes), members, lists, partitions, held.row_ids, held.next_id
-            )
-            self._held = new
 
     def search(
         self,
@@ -320,16 +314,7 @@ class PartitionedIndex(CodeIndex):
 
     def stored(self) -> StoredIndex:
         """What stands in a file of this index."""
-        held, options = packed(self._held), self._options()
-        parts = parts_of(held, options)
-        if self.query_map is not None:
-            parts |= {"map_slopes": self.query_map.slopes, "map_bias": self.query_map.bias}
-        if self.curve is not None:
-            parts["curve"] = self.curve.as_array()
-        names = ["n_bytes", "n_bits", "gram"]
-        stored = {name: options[name] for name in names if name in options}
-        codes = held.blocks.reshape(len(held.blocks), self._n_planes * ROWS)
-        return StoredIndex(self.kind, stored, codes, held.row_ids, held.next_id, parts)
+        return stored_of(self._held, self._options(), self._n_planes, self.query_map, self.curve)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
@@ -363,22 +348,18 @@ class PartitionedIndex(CodeIndex):
         return index
 
     def over(self, codes: Codes, row_ids: Any, *, vectors: Any = None) -> Self:
-        """Return an index of the same kind over these rows, laid out anew: lists need a copy.
-
-        Lists are those of `vectors` (n, d) where there are such: anything that gives rows as an
-        array does, a block at a time.
-        """
+        """Return such an index over a copy of these rows; `vectors` may be read in blocks."""
         other = type(self)(**self._options())
         other.query_map = self.query_map
         if len(codes):
             places = codes if vectors is None else vectors
-            partitions = other._learned(places)
-            members, lists = partitions.slots_for(places)
-            terms = other._terms(codes)
-            other._held = arrange(
-                codes, terms, members, lists, partitions, row_ids, row_ids.last + 1
-            )
+            other._held = other._laid_out(codes, places, row_ids, row_ids.last + 1)
         return other
+
+    def _laid_out(self, codes: Codes, places: Any, ids: Any, next_id: int) -> Arranged:
+        partitions = self._learned(places)
+        members, lists = partitions.slots_for(places)
+        return arrange(codes, self._terms(codes), members, lists, partitions, ids, next_id)
 
     def _learned(self, places: NDArray[Any]) -> Partitions:
         rng = np.random.default_rng(self.random_state)
