@@ -17,6 +17,9 @@ from sghash.kernels.partitions import search as kernel
 if TYPE_CHECKING:
     from sghash.index.lists.partitioned import PartitionedIndex
 
+#: Where that is reached, no more lists are tried.
+ALL_FOUND = 0.9995
+
 
 def measured(
     index: PartitionedIndex,
@@ -44,6 +47,8 @@ def measured(
     answer(asked, asked.plan(k, *_staged(settings[0], staged)), mask, 1)
     enough: tuple[int, float] | None = None
     for setting in settings:
+        if points and points[-1].probes < setting[0] and max(p.recall for p in points) >= ALL_FOUND:
+            break  # more lists can only cost more
         if enough == setting[:2]:
             continue  # longer shortlists of the same lists found nothing more
         plan = asked.plan(k, *_staged(setting, staged))
