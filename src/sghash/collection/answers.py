@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sghash.collection.lists.targets import Visit, ask, check_target, search_for_recall
 from sghash.collection.moment import Moment, Scoring
 from sghash.collection.ranges import hamming_within, pairs_within
 from sghash.collection.records import keys_of
@@ -44,10 +45,15 @@ def neighbors_of(
     shortlist: Any,
     where: Any,
     threads: int | None,
+    target_recall: float | None = None,
 ) -> Neighbors:
     """The k nearest rows of each query, in the stages that the options ask for."""
     state, holder = moment
     manifest = state.manifest
+    if target_recall is not None:
+        check_chosen(rerank, shortlist)
+        found, _ = visited(moment, queries, k, target_recall, where, threads)
+        return keyed(state, found)
     stages = plan_stages(
         rerank, check_k(k), shortlist, kind=manifest.kind,
         has_vectors=manifest.keep_vectors is not None,
@@ -62,7 +68,26 @@ def neighbors_of(
     )
     parts = parts_of(state, where, scoring)
     _say_if_fewer(state, k)
-    return _keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
+    return keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
+
+
+def check_chosen(rerank: str, shortlist: Any) -> None:
+    """Refuse what a target chooses by itself."""
+    if rerank != "none" or shortlist is not None:
+        raise InvalidInput("target_recall chooses rerank and shortlist: leave them out")
+
+
+def visited(
+    moment: Moment, queries: ArrayLike, k: int, target_recall: Any, where: Any, threads: int | None
+) -> tuple[Neighbors, list[Visit]]:
+    """The k nearest rows of each query, with a recall to be reached, and what was visited."""
+    state = moment.state
+    target, k = check_target(target_recall), check_k(k)
+    array = check_vectors(queries, width=state.manifest.width, name="queries")
+    asked = ask(moment, array, k, target, check_threads(threads))
+    masks = allowed_rows(where, state, state.views)
+    _say_if_fewer(state, k)
+    return search_for_recall(state.views, masks, asked)
 
 
 def parts_of(state: State, where: Any, scoring: Scoring | None) -> list[Part]:
@@ -94,10 +119,10 @@ def neighbors_of_codes(
     query = Query(np.empty((len(codes), 0), np.float32), state.manifest.metric, codes)
     parts = parts_of(state, where, None)
     _say_if_fewer(state, k)
-    return _keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
+    return keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
 
 
-def _keyed(state: State, found: Neighbors) -> Neighbors:
+def keyed(state: State, found: Neighbors) -> Neighbors:
     """The same answer, with keys if any row of the collection has one."""
     if all(segment.rows.keys is None for segment in state.segments()):
         return found

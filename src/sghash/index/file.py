@@ -54,6 +54,17 @@ class StoredIndex(NamedTuple):
 
 def write_index(path: str | os.PathLike[str], stored: StoredIndex) -> None:
     """Write the file beside its target, then rename it into place."""
+    packing = packing_of(stored)
+
+    def write(stream: BinaryIO) -> None:
+        for piece in packing:
+            stream.write(piece)
+
+    write_atomically(path, write)
+
+
+def packing_of(stored: StoredIndex, **further: str) -> Packing:
+    """The file in the making; its header says what is `further` to be said of it."""
     arrays: dict[str, NDArray[Any]] = {"codes": stored.codes}
     if stored.row_ids.ids is not None:
         arrays["ids"] = stored.row_ids.ids
@@ -64,20 +75,15 @@ def write_index(path: str | os.PathLike[str], stored: StoredIndex) -> None:
             arrays[f"options.{name}"] = value
         else:
             plain[name] = value
-    about = {
+    about: dict[str, Any] = {
         "kind": stored.kind,
         "options": plain,
         "n": stored.row_ids.n,
         "first": stored.row_ids.first,
         "next_id": stored.next_id,
     }
-    packing = Packing(MAGIC, about, {name: section_of(array) for name, array in arrays.items()})
-
-    def write(stream: BinaryIO) -> None:
-        for piece in packing:
-            stream.write(piece)
-
-    write_atomically(path, write)
+    sections = {name: section_of(array) for name, array in arrays.items()}
+    return Packing(MAGIC, {**further, **about}, sections)
 
 
 def read_index(path: str | os.PathLike[str], kind: str, *, mmap: bool) -> StoredIndex:
@@ -91,7 +97,7 @@ def read_index(path: str | os.PathLike[str], kind: str, *, mmap: bool) -> Stored
         if mmap:
             # Only the rows stay unread: whoever is found by an id must be the right one.
             file.verify(skipping=("codes",))
-        found = _checked(file)
+        found = stored_index(file)
     if found.kind != kind:
         raise InvalidInput(
             f"{path} holds an index of the kind {found.kind!r}, not {kind!r}: load it with the "
@@ -106,7 +112,7 @@ def stored_kind(path: str | os.PathLike[str]) -> str:
     check_plain_file(target)
     if file_v1.is_version_1(target):
         return "hamming"
-    return _checked(read_sections(target, MAGIC)).kind
+    return stored_index(read_sections(target, MAGIC)).kind
 
 
 def verify_index(path: str | os.PathLike[str]) -> None:
@@ -124,7 +130,7 @@ def _of_version_1(path: Path, *, mmap: bool) -> StoredIndex:
     )
 
 
-def _checked(file: SectionFile) -> StoredIndex:
+def stored_index(file: SectionFile) -> StoredIndex:
     """What a file holds, if all of its parts agree."""
     about, arrays = file.about, dict(file.arrays)
     try:

@@ -52,14 +52,19 @@ class Curve:
         """The point of the highest recall."""
         return self.points[-1]
 
-    def reaching(self, target: float) -> Point:
+    def cheapest(self, target: float) -> Point | None:
         """The cheapest point that reaches a target, with a margin for what was not measured."""
         for point in self.points:
             if point.recall - SAFETY * point.error >= target:
                 return point
         top = self.ceiling
-        if top.recall >= target:
-            return top
+        return top if top.recall >= target else None
+
+    def reaching(self, target: float) -> Point:
+        """The same, or a sentence that says what can be reached."""
+        point, top = self.cheapest(target), self.ceiling
+        if point is not None:
+            return point
         raise InvalidInput(
             f"a recall of {target:g} cannot be reached here: the best measured is "
             f"{top.recall:.3f}, with {top.probes} lists and {top.shortlist} rows each; "

@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.index.file import StoredIndex
 from sghash.index.lists.arranged import ROWS, Arranged, levels_of
 from sghash.index.lists.centroids import MAX_LISTS, Partitions
+from sghash.index.lists.curve import Curve
+from sghash.index.lists.query_map import QueryMap
 from sghash.index.rows import RowIds
 from sghash.validation import METRICS, Vectors
 
@@ -62,6 +65,26 @@ def parts_of(held: Arranged, options: Mapping[str, Any]) -> dict[str, NDArray[An
             "group_centroids": partitions.group_centroids,
         }
     return {"numbers": np.asarray(numbers, dtype=np.float64)} | found
+
+
+def stored_of(
+    held: Arranged,
+    options: Mapping[str, Any],
+    n_planes: int,
+    query_map: QueryMap | None,
+    curve: Curve | None,
+) -> StoredIndex:
+    """All that a file holds."""
+    held = packed(held)
+    parts = parts_of(held, options)
+    if query_map is not None:
+        parts |= {"map_slopes": query_map.slopes, "map_bias": query_map.bias}
+    if curve is not None:
+        parts["curve"] = curve.as_array()
+    names = ("n_bytes", "n_bits", "gram")
+    stored = {name: options[name] for name in names if name in options}
+    codes = held.blocks.reshape(len(held.blocks), n_planes * ROWS)
+    return StoredIndex("partitioned", stored, codes, held.row_ids, held.next_id, parts)
 
 
 def read_numbers(parts: Mapping[str, NDArray[Any]]) -> dict[str, float]:

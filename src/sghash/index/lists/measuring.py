@@ -17,9 +17,17 @@ from sghash.kernels.partitions import search as kernel
 if TYPE_CHECKING:
     from sghash.index.lists.partitioned import PartitionedIndex
 
+#: Where that is reached, no more lists are tried.
+ALL_FOUND = 0.9995
+
 
 def measured(
-    index: PartitionedIndex, queries: Any, ground_truth: Any, vectors: Any, kept: Any
+    index: PartitionedIndex,
+    queries: Any,
+    ground_truth: Any,
+    vectors: Any,
+    kept: Any,
+    mask: Any = None,
 ) -> Curve:
     """Recall and cost of all settings worth trying, on these queries."""
     held = index.held
@@ -36,14 +44,16 @@ def measured(
     staged = asked.last != asked.scan
     points: list[Point] = []
     settings = settings_for(held.partitions.n_lists, k, held.n)
-    answer(asked, asked.plan(k, *_staged(settings[0], staged)), None, 1)
+    answer(asked, asked.plan(k, *_staged(settings[0], staged)), mask, 1)
     enough: tuple[int, float] | None = None
     for setting in settings:
+        if points and points[-1].probes < setting[0] and max(p.recall for p in points) >= ALL_FOUND:
+            break  # more lists can only cost more
         if enough == setting[:2]:
             continue  # longer shortlists of the same lists found nothing more
         plan = asked.plan(k, *_staged(setting, staged))
         started = time.process_time()
-        found = answer(asked, plan, None, 1)[0].ids
+        found = answer(asked, plan, mask, 1)[0].ids
         cost = (time.process_time() - started) / asked.n_queries * 1e6
         hits = (found[:, :, None] == truth[:, None, :]).any(axis=1).mean(axis=1)
         error = float(hits.std() / np.sqrt(len(hits)))

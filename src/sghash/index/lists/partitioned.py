@@ -12,7 +12,7 @@ from sghash.errors import BadFile, InvalidInput, SghashError
 from sghash.guards import Guard
 from sghash.index.base import CodeIndex
 from sghash.index.file import StoredIndex, read_index, write_index
-from sghash.index.lists.arranged import ROWS, Arranged, arrange, empty_arranged, with_rows, without
+from sghash.index.lists.arranged import Arranged, arrange, empty_arranged, with_rows, without
 from sghash.index.lists.centroids import (
     Partitions,
     check_lists,
@@ -23,7 +23,7 @@ from sghash.index.lists.centroids import (
 )
 from sghash.index.lists.curve import Curve, curve_of
 from sghash.index.lists.explanation import Explanation
-from sghash.index.lists.file import arranged_of, check_copies, packed, parts_of, read_numbers
+from sghash.index.lists.file import arranged_of, check_copies, read_numbers, stored_of
 from sghash.index.lists.query_map import QueryMap, linear_map, map_of
 from sghash.index.tables import TableIndex
 from sghash.neighbors import Neighbors
@@ -234,16 +234,10 @@ class PartitionedIndex(CodeIndex):
                 )
             before, self.n_lists = self.n_lists, n_lists
             try:
-                partitions = self._learned(places)
+                self._held = self._laid_out(held.codes, places, held.row_ids, held.next_id)
             except BaseException:
                 self.n_lists = before
                 raise
-            members, lists = partitions.slots_for(places)
-            codes = held.codes
-            new = arrange(
-                codes, self._terms(codes), members, lists, partitions, held.row_ids, held.next_id
-            )
-            self._held = new
 
     def search(
         self,
@@ -293,15 +287,16 @@ class PartitionedIndex(CodeIndex):
         *,
         vectors: ArrayLike | None = None,
         kept: NDArray[Any] | None = None,
+        mask: ArrayLike | None = None,
     ) -> Curve:
         """Measure recall and cost of many settings on held-out queries, and keep the best ones.
 
         `ground_truth` (n_queries, k) are the true ids. Queries should be like those to come, and
-        must not be rows of the index. Needed before `target_recall`.
+        must not be rows of the index, or rows that `mask` forbids. Needed before `target_recall`.
         """
         from sghash.index.lists.measuring import measured
 
-        self.curve = measured(self, queries, ground_truth, vectors, kept)
+        self.curve = measured(self, queries, ground_truth, vectors, kept, mask)
         return self.curve
 
     def explain(self, query: Any, k: int = 10, **options: Any) -> Explanation:
@@ -315,21 +310,20 @@ class PartitionedIndex(CodeIndex):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to `path`; an existing file is replaced only by a complete one."""
-        held, options = packed(self._held), self._options()
-        parts = parts_of(held, options)
-        if self.query_map is not None:
-            parts |= {"map_slopes": self.query_map.slopes, "map_bias": self.query_map.bias}
-        if self.curve is not None:
-            parts["curve"] = self.curve.as_array()
-        names = ["n_bytes", "n_bits", "gram"]
-        stored = {name: options[name] for name in names if name in options}
-        codes = held.blocks.reshape(len(held.blocks), self._n_planes * ROWS)
-        write_index(path, StoredIndex(self.kind, stored, codes, held.row_ids, held.next_id, parts))
+        write_index(path, self.stored())
+
+    def stored(self) -> StoredIndex:
+        """What stands in a file of this index."""
+        return stored_of(self._held, self._options(), self._n_planes, self.query_map, self.curve)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, mmap: bool = False) -> Self:
         """Read an index from `path` and check it; `mmap` is that of `CodeIndex.load`."""
-        stored = read_index(path, cls.kind, mmap=mmap)
+        return cls.of_stored(path, read_index(path, cls.kind, mmap=mmap), mmap=mmap)
+
+    @classmethod
+    def of_stored(cls, path: str | os.PathLike[str], stored: StoredIndex, *, mmap: bool) -> Self:
+        """An index of what the file at `path` holds, checked; codes only without `mmap`."""
         try:
             numbers = read_numbers(stored.parts)
             index = cls(
@@ -354,13 +348,19 @@ class PartitionedIndex(CodeIndex):
             raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
         return index
 
-    def over(self, codes: Codes, row_ids: Any) -> Self:
-        """Return an index of the same kind over these rows, laid out anew: lists need a copy."""
+    def over(self, codes: Codes, row_ids: Any, *, vectors: Any = None) -> Self:
+        """Return such an index over a copy of these rows; `vectors` may be read in blocks."""
         other = type(self)(**self._options())
         other.query_map = self.query_map
         if len(codes):
-            other.add(codes, row_ids.at(slice(None)))
+            places = codes if vectors is None else vectors
+            other._held = other._laid_out(codes, places, row_ids, row_ids.last + 1)
         return other
+
+    def _laid_out(self, codes: Codes, places: Any, ids: Any, next_id: int) -> Arranged:
+        partitions = self._learned(places)
+        members, lists = partitions.slots_for(places)
+        return arrange(codes, self._terms(codes), members, lists, partitions, ids, next_id)
 
     def _learned(self, places: NDArray[Any]) -> Partitions:
         rng = np.random.default_rng(self.random_state)

@@ -151,8 +151,9 @@ def answer(
         allowed = check_mask(mask, held.n)
         share = np.count_nonzero(allowed) / max(1, held.n)
         if share < 1:
-            # As many allowed rows as there would be rows without a mask.
-            plan = plan._replace(probes=int(min(2**31, np.ceil(plan.probes / max(share, 1e-9)))))
+            # As many allowed rows as there would be rows without a mask; nearly all are all.
+            wanted = np.ceil(plan.probes / max(share, 1e-9) - 0.5)
+            plan = plan._replace(probes=int(min(2**31, wanted)))
     width = min(plan.k, held.n)
     distances = np.empty((n_queries, width), dtype=np.float32)
     rows = np.empty((n_queries, width), dtype=np.int64)
