@@ -36,6 +36,7 @@ PARTS = {
     "tables.terms": {"gram_tables", "code_term"},
     "learning.projection": {"arrange"},
     "learning.training": {"exponential"},
+    "vectors.stored": {"row_sums"},
 }
 #: Modules that hold loops and pieces of the kernels in `TWINS`, or nothing compiled.
 INNER = {

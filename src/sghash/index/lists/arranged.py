@@ -151,14 +151,14 @@ def arrange(
         own[slots] = terms[members]
         least = float(terms.min())
         step = (float(terms.max()) - least) / 255
-        put_rows(_levels(terms[members], least, step), slots, blocks, codes.shape[1])
+        put_rows(levels_of(terms[members], least, step), slots, blocks, codes.shape[1])
     return Arranged(
         blocks, ranks, own, starts, counts, capacities, used, codes.shape[1], ids, next_id,
         least, step, partitions,
     )  # fmt: skip
 
 
-def _levels(terms: Vectors, least: float, step: float) -> NDArray[np.uint8]:
+def levels_of(terms: Vectors, least: float, step: float) -> NDArray[np.uint8]:
     """A byte (n, 1) for each term, rounded down, and a little more: rounding never lifts one."""
     shares = (terms.astype(np.float64) - least) / step - 1e-3 if step else np.zeros(len(terms))
     return np.clip(np.floor(shares), 0, 255).astype(np.uint8)[:, None]
@@ -252,7 +252,7 @@ def _appended(
     old.ranks[slots] = new_rows[members]
     if terms is not None:
         old.terms[slots] = terms[members]
-        levels = _levels(terms[members], old.least_term, old.term_step)
+        levels = levels_of(terms[members], old.least_term, old.term_step)
         put_rows(levels, slots, old.blocks, old.n_bytes)
     return replace(
         old, starts=starts, counts=counts, capacities=capacities, n_blocks_used=used,

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.index.file import StoredIndex
-from sghash.index.lists.arranged import ROWS, Arranged
+from sghash.index.lists.arranged import ROWS, Arranged, levels_of
 from sghash.index.lists.centroids import MAX_LISTS, Partitions
 from sghash.index.lists.curve import Curve
 from sghash.index.lists.query_map import QueryMap
 from sghash.index.rows import RowIds
-from sghash.validation import METRICS
+from sghash.validation import METRICS, Vectors
 
 #: What stands in the section `numbers`, in this order.
 NUMBERS = ("n_lists", "metric", "spill", "random_state", "spill_gap", "least_term", "term_step")
@@ -152,6 +152,38 @@ def arranged_of(
     if ids.n and (seen.min() < 1 or seen.max() > twice):
         raise ValueError("its ranks do not name every row")
     return held
+
+
+def check_copies(held: Arranged, tables: Vectors | None) -> None:
+    """Refuse codes whose own terms are not theirs, and rows whose two codes differ.
+
+    Asked of mapped files too, though it reads all codes: answers would contradict each other.
+    `tables` are those of the gram, None where there is none.
+    """
+    from sghash.kernels.partitions.layout import take_rows
+    from sghash.kernels.tables.terms import code_terms
+
+    spilled = held.partitions is not None and held.partitions.spill_gap >= 0
+    if not held.n or (tables is None and not spilled):
+        return
+    slots, _ = held.used()
+    codes = np.empty((len(slots), held.n_bytes), dtype=np.uint8)
+    take_rows(held.blocks, slots, codes)
+    if spilled and not np.array_equal(codes, held.codes[held.ranks[slots]]):
+        raise ValueError("a row has two codes")
+    if tables is None:
+        return
+    right, terms = code_terms(codes, tables), held.terms[slots]
+    size = float(np.abs(right).max(initial=0)) + float(np.abs(tables).max())
+    planes = np.empty((len(slots), held.n_bytes + 1), dtype=np.uint8)
+    take_rows(held.blocks, slots, planes)
+    levels = levels_of(terms, held.least_term, held.term_step)
+    if not (np.abs(right - terms) <= 1e-5 * size).all() or not np.array_equal(
+        planes[:, held.n_bytes :], levels
+    ):
+        raise ValueError("its terms are not those of its codes")
+    if terms.min() < held.least_term or terms.max() > held.least_term + 256 * held.term_step:
+        raise ValueError("its terms are beyond their range")
 
 
 def _partitions_of(

@@ -23,7 +23,7 @@ from sghash.index.lists.centroids import (
 )
 from sghash.index.lists.curve import Curve, curve_of
 from sghash.index.lists.explanation import Explanation
-from sghash.index.lists.file import arranged_of, read_numbers, stored_of
+from sghash.index.lists.file import arranged_of, check_copies, read_numbers, stored_of
 from sghash.index.lists.query_map import QueryMap, linear_map, map_of
 from sghash.index.tables import TableIndex
 from sghash.neighbors import Neighbors
@@ -335,6 +335,7 @@ class PartitionedIndex(CodeIndex):
                 stored.codes, stored.parts, numbers, index.n_bytes, index._n_planes,
                 stored.row_ids, stored.next_id,
             )  # fmt: skip
+            check_copies(held, index.rules.own_tables())
             if not mmap:
                 index._checked(held.codes)
             index._held = held

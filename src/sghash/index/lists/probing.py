@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 Options = tuple[Any, Any, Any, Any, Any]
 
+#: Queries per compiled call, so that Ctrl-C is heard.
+PIECE = 512
+
 _NO_WORDS = np.empty((0, 1), dtype=np.uint64)
 _NO_TABLES = np.empty((0, 0, 0), dtype=np.float32)
 _ALL = np.empty(0, dtype=np.bool_)
@@ -68,7 +71,7 @@ def straight(
     if way is None or queries.dtype != np.float32 or any(type(o) not in PLAIN for o in options):
         return None
     vectors = queries[None] if queries.ndim == 1 else queries
-    if threads != 1 and (threads is not None or len(vectors) != 1):
+    if len(vectors) > PIECE or (threads != 1 and (threads is not None or len(vectors) != 1)):
         return None
     right = vectors.ndim == kept.ndim == 2 and len(kept) == ready.held.n
     if not right or not vectors.flags.c_contiguous or not kept.flags.c_contiguous:
@@ -204,21 +207,19 @@ def _call(
     if mapped and not len(allowed) and plan.key is not None and index.prepared is not None:
         # The next call of this kind can go straight to the kernel.
         index.prepared.ways[plan.key] = Way(call, numbers, plan.margin, fixed, rows.shape[1])
-    numbered = (numbers, plan.margin)
-    if n_queries == 1 or threads == 1:
-        call(*numbered, vectors, codes, words, slopes, byte_tables, *fixed, kept, allowed,
-             distances, rows, stats)  # fmt: skip
-        return
 
     def search(start: int, stop: int, stopped: threading.Event) -> None:
-        part = slice(start, stop)
-        tables = byte_tables[part] if len(byte_tables) else byte_tables
-        call(
-            *numbered, vectors[part], codes[part], words[part], slopes[part], tables,
-            *fixed, kept, allowed, distances[part], rows[part], stats[part],
-        )  # fmt: skip
+        for first in range(start, stop, PIECE):
+            if stopped.is_set():
+                return
+            part = slice(first, min(first + PIECE, stop))
+            tables = byte_tables[part] if len(byte_tables) else byte_tables
+            call(
+                numbers, plan.margin, vectors[part], codes[part], words[part], slopes[part],
+                tables, *fixed, kept, allowed, distances[part], rows[part], stats[part],
+            )  # fmt: skip
 
-    run([(search, part) for part in cut(n_queries, threads)])
+    run([(search, part) for part in cut(n_queries, threads if n_queries > 1 else 1)])
 
 
 def _as_neighbors(asked: Asked, distances: Vectors, rows: NDArray[np.int64]) -> Neighbors:
