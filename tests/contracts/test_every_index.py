@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 from sghash import ITQ
 from sghash.bits import pack_bits, unpack_bits
 from sghash.errors import BadFile, InvalidDtype, InvalidInput, NewerFormat
-from sghash.index import INDEXES, HammingIndex, PartitionedIndex, TableIndex
+from sghash.index import INDEXES, HammingIndex, MultiIndex, PartitionedIndex, TableIndex
 from sghash.tables import QueryTables
 
 
@@ -81,6 +81,7 @@ CASES = {
     "256 numbers per byte": Case(
         lambda n: TableIndex(n_bytes(n), n_bits=n), byte_tables, byte_scores, np.float32
     ),
+    "codes by parts": Case(MultiIndex, random_codes, hamming_scores, np.int32),
     "codes in lists": Case(
         lambda n: PartitionedIndex(n_bytes(n), n_bits=n, spill=0.2), random_codes, hamming_scores,
         np.int32,

@@ -45,6 +45,7 @@ INNER = {
     "hamming.staging", "hamming.tiles",
     "tables.best_rows", "tables.byte_lanes", "tables.byte_scans", "tables.nibbles",
     "tables.scans", "tables.selection",
+    "multi.joining", "multi.layout", "multi.probing", "multi.search",
     "partitions.block_lanes", "partitions.calling", "partitions.coarse", "partitions.layout",
     "partitions.rounding", "partitions.search",
 }  # fmt: skip

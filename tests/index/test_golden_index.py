@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sghash.bits import pack_bits
-from sghash.index import HammingIndex, PartitionedIndex, TableIndex
+from sghash.index import HammingIndex, MultiIndex, PartitionedIndex, TableIndex
 from sghash.tables import QueryTables
 from tests.index.version_1 import write_version_1
 
@@ -41,11 +41,16 @@ def golden_lists():
     return filled(PartitionedIndex(3, n_bits=21, gram=gram, n_lists=2, spill=0.5))
 
 
+def golden_parts():
+    return filled(MultiIndex(21, n_parts=3))
+
+
 FILES = {
     "index-v1.sgh": golden_index,
     "index-v2.sgh": golden_index,
     "index-v2-tables.sgh": golden_tables,
     "index-v2-partitioned.sgh": golden_lists,
+    "index-v2-multi.sgh": golden_parts,
 }
 
 
@@ -60,7 +65,7 @@ def test_golden_files_stay_readable(name, mmap):
     index = type(expected).load(GOLDEN / name, mmap=mmap)
     assert index.n_bits == 21 and index.ids.tolist() == [2, 3, 5, 7, 11, 13]
     np.testing.assert_array_equal(index.codes, expected.codes)
-    queries = expected.codes[:2] if index.kind == "hamming" else QUERIES
+    queries = expected.codes[:2] if index.kind in ("hamming", "multi") else QUERIES
     for found, right in zip(index.search(queries, 4), expected.search(queries, 4), strict=True):
         np.testing.assert_array_equal(found, right)
     index.add(expected.codes[:1])

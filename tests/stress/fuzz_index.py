@@ -20,7 +20,7 @@ import numpy as np
 
 from sghash.bits import pack_bits
 from sghash.errors import InvalidInput, SghashError
-from sghash.index import HammingIndex, PartitionedIndex, TableIndex
+from sghash.index import HammingIndex, MultiIndex, PartitionedIndex, TableIndex
 from sghash.index.file import verify_index
 from sghash.kernels import reference
 from sghash.tables import QueryTables
@@ -80,6 +80,9 @@ def bases(folder: Path, rng: np.random.Generator) -> list[Base]:
     for n_bits, n, explicit in [(9, 30, True), (16, 40, False), (77, 25, True), (8, 0, False)]:
         keep("hamming 1", HammingIndex(n_bits), n, explicit, lambda i: write_version_1(path, i))
         keep("hamming 2", HammingIndex(n_bits), n, explicit, lambda i: i.save(path))
+        for n_parts in (None, 3):
+            multi = MultiIndex(n_bits, n_parts=n_parts)
+            keep("multi 2", multi, n, explicit, lambda i: i.save(path))
         half = rng.integers(-1, 2, (n_bits, n_bits)).astype(float)
         n_bytes = -(-n_bits // 8)
         for options in ({}, {"n_bits": n_bits}, {"n_bits": n_bits, "gram": half + half.T}):
@@ -127,7 +130,8 @@ def check_consistent(index, rng: np.random.Generator, mapped: bool) -> None:
     assert np.all(ids >= 0) and np.all(ids[1:] > ids[:-1])
     if isinstance(index, PartitionedIndex):
         check_lists(index, codes, ids, rng)
-    check = check_hamming if isinstance(index, HammingIndex) else check_tables
+    of_codes = isinstance(index, (HammingIndex, MultiIndex))
+    check = check_hamming if of_codes else check_tables
     check(index, codes, ids, rng)
     if not mapped:
         spare = 8 * index.n_bytes - (index.n_bits or 8 * index.n_bytes)
@@ -150,12 +154,13 @@ def check_hamming(index, codes, ids, rng) -> None:
     n_bits = index.n_bits
     queries = pack_bits(rng.random((int(rng.choice([2, 9])), n_bits)) < 0.5)
     expected = reference.hamming_neighbors(codes, queries, 5, n_bits=n_bits)
-    found = index.search(queries, 5, threads=1)
+    way = {"way": "tables"} if isinstance(index, MultiIndex) else {}
+    found = index.search(queries, 5, threads=1, **way)
     right = expected.ids if not len(ids) else np.where(expected.ids < 0, -1, ids[expected.ids])
     np.testing.assert_array_equal(found.ids, right)
     np.testing.assert_array_equal(found.distances, expected.distances)
     within = reference.hamming_range(codes, queries, n_bits // 2, n_bits=n_bits)
-    near = index.range_search(queries, n_bits // 2, threads=1)
+    near = index.range_search(queries, n_bits // 2, threads=1, **way)
     np.testing.assert_array_equal(near.limits, within.limits)
     np.testing.assert_array_equal(near.ids, ids[within.ids])
 

@@ -1,9 +1,9 @@
 """The index file: codes, ids and what the kind of index needs, in one checked container.
 
-Its header names the kind ("hamming", "tables" or "partitioned"), its options, the number of rows,
-the first id and the next one. The codes of a partitioned index stand in blocks, list by list. A
-file may be damaged in ways that its checksums do not show: every number is checked before anything
-is allocated, read or mapped by what it says.
+Its header names the kind ("hamming", "tables", "partitioned" or "multi"), its options, the number
+of rows, the first id and the next one. The codes of a partitioned index stand in blocks, list by
+list. A file may be damaged in ways that its checksums do not show: every number is checked before
+anything is allocated, read or mapped by what it says.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hamming": (("n_bits",), ()),
     "tables": (("n_bytes", "n_bits"), ("gram",)),
     "partitioned": (("n_bytes", "n_bits"), ("gram",)),
+    "multi": (("n_bits", "n_parts"), ()),
 }
 #: Kind of index -> further arrays that its file may have; the kind itself checks them.
 PARTS: dict[str, tuple[str, ...]] = {

@@ -56,7 +56,7 @@ def add_by_byte(
 def subtract_tables(
     vectors: NDArray[np.float32], codes: NDArray[np.uint8], tables: NDArray[np.float32]
 ) -> None:
-    """Subtract from every row (n, d), in place, what its code stands for in `tables` (B, 256, d)."""
+    """Subtract from every row (n, d), in place, its code's sum of rows of `tables` (B, 256, d)."""
     n, n_parts = codes.shape
     for first in range(0, n, _TILE):
         for part in range(n_parts):

@@ -87,7 +87,7 @@ def descend_codes(
 
 
 @_fused
-def _lowest(first: Any, second: Any, third: Any, old: int, scores: Any, lanes: Any) -> int:
+def _lowest(first: Any, second: Any, third: Any, old: Any, scores: Any, lanes: Any) -> Any:
     """Where first - second - third (256,) is lowest; `old` if nothing is lower, else the first."""
     for v in range(256):
         scores[v] = first[v] - second[v] - third[v]

@@ -35,6 +35,8 @@ START_ROWS, START_ITERATIONS = 16_384, 6
 KEPT_SHARE = 0.96
 #: Wider vectors are brought to at most `MOST_AXES` axes, found from a sample.
 WIDE, MOST_AXES, AXES_ROWS = 1024, 512, 8192
+#: Up to so many bytes, encoding goes by the products of all pairs of table rows.
+MOST_CROSSED = 16
 #: Directions of the encoder per byte.
 DIRECTIONS = 8
 #: Axes of tables with less of the tables' energy are rounding.
@@ -66,7 +68,8 @@ def axes_worth_coding(vectors: Vectors, n_bytes: int, rng: Generator) -> Axes:
     else:
         _, axes, variances = principal_axes(vectors, vectors.shape[1])
     if not len(variances):
-        return Axes(axes, variances)
+        # All vectors are equal: any axis will do, and its variance is not looked at.
+        return Axes(np.eye(vectors.shape[1], 1, dtype=np.float32), np.ones(1))
     shares = np.cumsum(variances) / variances.sum()
     n_above = int(np.count_nonzero(variances > _water_level(variances, 8 * n_bytes)))
     n_kept = max(n_above, int(np.searchsorted(shares, KEPT_SHARE)) + 1)
@@ -91,8 +94,6 @@ def start_codes(
     """
     codes = np.zeros((len(rows), n_bytes), dtype=np.uint8)
     n_axes = rows.shape[1]
-    if not n_axes:
-        return codes
     widths = [n_axes // n_bytes + (part < n_axes % n_bytes) for part in range(n_bytes)]
     left = rows.copy()
     for part, own in enumerate(balanced_parts(variances, widths)):
@@ -181,36 +182,32 @@ def improve_codes(vectors: Vectors, codes: Codes, *, tables: Vectors, n_sweeps: 
     return map_over_blocks(improve, vectors, codes)
 
 
-def code_finder(
-    tables: Vectors, weights: Vectors, offset: Vectors, n_sweeps: int, *, many: bool
-) -> Finder:
+def code_finder(tables: Vectors, guess: Finder, n_sweeps: int, *, many: bool) -> Finder:
     """Return what finds codes (n, n_bytes) of a small block of vectors (n, d).
 
-    They begin as a guess: each byte's nearest table row along its own eight directions, by itself,
-    where vectors are seen as x @ weights (d, 8 n_bytes) + offset. Then every byte is chosen given
-    the others, `n_sweeps` times or until nothing changes: by products with one table after the
-    other, and for `many` rows, which pay for the products of all pairs of table rows, the first
-    sweep alone.
+    They begin as what `guess` says of the block. Then every byte is chosen given the others,
+    `n_sweeps` times or until nothing changes, by products with one table after the other. With
+    `many` rows, codes of few bytes are swept so once, and go on from there by the products of all
+    pairs of table rows; those of long codes would not stay near the processor.
     """
     from sghash.kernels.learning.clusters import subtract_tables
     from sghash.kernels.learning.descent import choose_bytes, descend_bytes
 
     with single_threaded_blas():
-        guess = _guesser(tables, weights, offset)
         own = [_own_scores(table) for table in tables]
         turned = [np.ascontiguousarray(table.T) for table in tables]
-        cross = _cross(tables) if many and n_sweeps > 1 else None
+        cross = _cross(tables) if many and len(tables) <= MOST_CROSSED else None
 
     def find(block: Vectors) -> Codes:
         before = guess(block)
         codes, residuals = np.ascontiguousarray(before.T), block.copy()
         subtract_tables(residuals, before, tables)
         products = np.empty((len(block), len(tables), 256), dtype=np.float32)
-        for sweep in range(n_sweeps):
+        for _ in range(n_sweeps):
             for part, table in enumerate(tables):
                 np.matmul(residuals, turned[part], out=products[:, part])
                 choose_bytes(products, part, own[part], table, residuals, codes[part])
-            if sweep == 0 and cross is not None:
+            if cross is not None and n_sweeps > 1:
                 found = np.ascontiguousarray(codes.T)
                 slopes = products.reshape(len(block), -1)
                 descend_bytes(slopes, before, cross, found, n_sweeps - 1)
@@ -240,17 +237,27 @@ def _own_scores(table: Vectors) -> Vectors:
     return np.diag(dots) / np.float32(2) - dots
 
 
-def _guesser(tables: Vectors, weights: Vectors, offset: Vectors) -> Finder:
+def guess_by_signs(weights: Vectors, offset: Vectors) -> Finder:
+    """Return what guesses codes as the signs of x @ weights (d, 8 n_bytes) + offset."""
+    return lambda block: np.packbits(block @ weights + offset > 0, axis=1)
+
+
+def guess_by_directions(tables: Vectors, weights: Vectors) -> Finder:
+    """Return what guesses each byte by itself: its nearest row of `tables` along its directions.
+
+    Its directions are the eight columns of `weights` (d, 8 n_bytes) that belong to it.
+    """
     parts = [slice(DIRECTIONS * part, DIRECTIONS * (part + 1)) for part in range(len(tables))]
     rows = [table @ weights[:, own] for table, own in zip(tables, parts, strict=True)]
-    halves = [np.square(own).sum(axis=1) / np.float32(2) for own in rows]
-    turned = [np.ascontiguousarray(-own.T) for own in rows]
+    # |T|² / 2 - p . T as one product: a ninth number of every row, 1.
+    turned = [np.vstack([-own.T, np.square(own).sum(axis=1) / np.float32(2)]) for own in rows]
 
     def guess(block: Vectors) -> Codes:
-        projections = block @ weights + offset
+        seen = np.ones((len(block), len(tables), DIRECTIONS + 1), dtype=np.float32)
+        seen[:, :, :DIRECTIONS] = (block @ weights).reshape(len(block), -1, DIRECTIONS)
         codes = np.empty((len(block), len(tables)), dtype=np.uint8)
-        for part, own in enumerate(parts):
-            codes[:, part] = (projections[:, own] @ turned[part] + halves[part]).argmin(axis=1)
+        for part, table in enumerate(turned):
+            codes[:, part] = (seen[:, part] @ table).argmin(axis=1)
         return codes
 
     return guess
@@ -289,8 +296,9 @@ def axes_of_tables(tables: Vectors) -> Vectors | None:
     flat = tables.reshape(-1, tables.shape[2])
     if flat.shape[1] > WIDE:
         return None
+    wide = flat.astype(np.float64)
     with single_threaded_blas():
-        values, axes = np.linalg.eigh((flat.T @ flat).astype(np.float64))
+        values, axes = np.linalg.eigh(wide.T @ wide)
     used = int(np.count_nonzero(values > ROUNDING * values.sum()))
     if used > 0.9 * flat.shape[1]:
         return None

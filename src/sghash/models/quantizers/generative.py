@@ -30,6 +30,8 @@ from sghash.models.quantizers.byte_tables import (
     decode_tables,
     encoder_directions,
     fit_tables,
+    guess_by_directions,
+    guess_by_signs,
     improve_codes,
     in_small_blocks,
     mean_error,
@@ -48,7 +50,7 @@ MAX_ROWS = 65_536
 #: The normal equations of more bytes would not fit.
 MAX_BYTES = 32
 #: Training ends when a round lowers the error by a smaller share.
-LEAST_GAIN = 0.01
+LEAST_GAIN = 0.015
 #: Codes of more bytes are swept over so often at most when they are encoded.
 LONG_BYTES, LONG_SWEEPS = 16, 2
 #: From so many rows on it pays to look for the axes of the tables.
@@ -82,7 +84,9 @@ class GenerativeQuantizer(VectorModel):
     Attributes
     ----------
     encoder_weights_, encoder_bias_ : (d, 8 n), (8 n,)
-        First codes: a bit is set where x @ weights + bias > 0; n bytes without the length's.
+        Eight directions per byte, n bytes without the length's: a first guess of the byte is the
+        table row nearest to x - bias_ along them. The encoder's bias is zero; where it is not, an
+        earlier version learned the model, whose first codes are the signs of x @ weights + bias.
     tables_, bias_ : (n, 256, d), (d,)
         A code h stands for bias + sum of tables[j, h[j]].
     term_low_, term_step_ : float
@@ -136,7 +140,7 @@ class GenerativeQuantizer(VectorModel):
         self.tables_ = map_over_blocks(lambda block: block @ axes.T, tables)
         self.bias_ = mean + axes @ moved
         self.encoder_weights_ = axes @ encoder_directions(tables)
-        self.encoder_bias_ = -(self.bias_ @ self.encoder_weights_)
+        self.encoder_bias_ = np.zeros(8 * self._n_coded(), dtype=np.float32)
         self._set_terms(codes)
 
     def _learn(self, rows: Vectors, codes: Codes, beyond: float) -> tuple[Vectors, Codes]:
@@ -152,9 +156,9 @@ class GenerativeQuantizer(VectorModel):
             before = error
         # The last tables are those of codes as `encode` finds them, without the memory of rounds.
         tables, _ = centred_tables(tables, codes)
-        weights = encoder_directions(tables)
-        offset = np.zeros(weights.shape[1], dtype=np.float32)
-        find = code_finder(tables, weights, offset, self._encode_sweeps(), many=True)
+        guess = guess_by_directions(tables, encoder_directions(tables))
+        sweeps = sweeps_of(int(self.n_bytes), int(self.n_sweeps))
+        find = code_finder(tables, guess, sweeps, many=True)
         codes = in_small_blocks(find, rows)
         return fit_tables(rows, codes), codes
 
@@ -168,9 +172,13 @@ class GenerativeQuantizer(VectorModel):
         return int(self.n_bytes) - (self.metric in WITH_TERM)
 
     def _encode_sweeps(self) -> int:
-        """Sweeps of `encode`: at most two for long codes, where more cost much and gain little."""
-        most = self.n_sweeps if self.n_bytes <= LONG_BYTES else LONG_SWEEPS
-        return int(min(self.n_sweeps, most))
+        if self._guesses_signs():
+            return int(self.n_sweeps)
+        return sweeps_of(int(self.n_bytes), int(self.n_sweeps))
+
+    def _guesses_signs(self) -> bool:
+        """Whether an earlier version learned it: then its tables fit codes that began as signs."""
+        return bool(self.encoder_bias_.any())
 
     def _ready(self, vectors: Vectors) -> Vectors:
         return unit_rows(vectors) if self.metric == "cosine" else vectors
@@ -192,12 +200,15 @@ class GenerativeQuantizer(VectorModel):
         enough to pay for finding the axes.
         """
         weights, tables = self.encoder_weights_, self.tables_
-        offset = self.bias_ @ weights + self.encoder_bias_
         axes = axes_of_tables(tables) if n_rows >= MANY_ROWS else None
         if axes is not None:
             weights = axes.T @ weights
             tables = map_over_blocks(lambda block: block @ axes, tables)
-        find = code_finder(tables, weights, offset, self._encode_sweeps(), many=n_rows >= MANY_ROWS)
+        if self._guesses_signs():
+            guess = guess_by_signs(weights, self.bias_ @ self.encoder_weights_ + self.encoder_bias_)
+        else:
+            guess = guess_by_directions(tables, weights)
+        find = code_finder(tables, guess, self._encode_sweeps(), many=n_rows >= MANY_ROWS)
 
         def codes_of(block: Vectors) -> Codes:
             centred = self._ready(block) - self.bias_
@@ -269,3 +280,8 @@ class GenerativeQuantizer(VectorModel):
                 "give what encode returned"
             )
         return array
+
+
+def sweeps_of(n_bytes: int, n_sweeps: int) -> int:
+    """Sweeps of `encode`: for long codes two at most, for more cost much and gain little."""
+    return n_sweeps if n_bytes <= LONG_BYTES else min(n_sweeps, LONG_SWEEPS)
