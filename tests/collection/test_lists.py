@@ -200,16 +200,13 @@ def test_a_damaged_file_of_lists_is_refused_by_name(made, rows, tmp_path, rng):
     path = shutil.copytree(made("ITQ", "float16"), tmp_path / "c")
     lists = next(path.glob("lists-*"))
     original = lists.read_bytes()
-    for place in rng.choice(len(original), 40, replace=False).tolist():
+    for place in rng.choice(len(original), 30, replace=False).tolist():
         changed = bytearray(original)
         changed[place] ^= 1 << place % 8
         lists.write_bytes(changed)
-        try:
-            Collection.open(path).verify()
-        except BadFile as error:
-            assert lists.name in str(error)
-        else:
-            assert original[place : place + 1].isspace() or original[place] == 0  # padding
+        if original[place]:  # else it may fill a gap between sections
+            with pytest.raises(BadFile, match=lists.name):
+                Collection.open(path).verify()
     for size in (0, 10, len(original) // 2):
         lists.write_bytes(original[:size])
         with pytest.raises(BadFile, match=lists.name):

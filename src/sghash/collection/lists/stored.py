@@ -9,15 +9,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from sghash.collection.storage.disk import write_new
-from sghash.collection.storage.manifest import SegmentEntry, new_identity
-from sghash.errors import BadFile, SghashError
+from sghash.collection.storage.manifest import Manifest, SegmentEntry, new_identity
+from sghash.errors import BadFile
 from sghash.guards import Guard
 from sghash.index import PartitionedIndex
 from sghash.index.container import SectionFile, read_sections
 from sghash.index.file import MAGIC, packing_of, stored_index
 from sghash.index.lists.curve import Curve, curve_of
+from sghash.tables import CodeLayout
+from sghash.validation import Codes
 
 LISTS_MAGIC = MAGIC
 #: What lists may be learned from.
@@ -48,6 +53,20 @@ class Lists:
         if stored.kind != PartitionedIndex.kind or stored.row_ids != (self._n, 0, None):
             raise BadFile(f"{path} does not hold lists of {self._n} rows: restore it from a copy")
         return PartitionedIndex.of_stored(path, stored, mmap=mmap)
+
+    def check_fit(self, metric: str, width: int, layout: CodeLayout | None) -> None:
+        """Raise `BadFile` unless the lists are of this metric and width, and of such codes."""
+        index = self.index
+        lists = index.partitions
+        fits = index.metric == metric and lists is not None and lists.width == width
+        if layout is not None:
+            sizes = (index.n_bytes, index.n_bits) == (layout.n_bytes, layout.n_bits)
+            fits = fits and sizes and (index.gram is None) == (layout.gram is None)
+        if not fits:
+            raise BadFile(
+                f"{self.file.path} was made for another metric or other codes: restore it from a "
+                "copy"
+            )
 
     @property
     def origin(self) -> str:
@@ -113,16 +132,12 @@ def check_identity(file: SectionFile, identity: str, checksum: int | None, folde
         )
 
 
-def check_lists_of(lists: Lists, codes: object) -> None:
-    """Raise `BadFile` unless a file of lists is whole and holds the codes of its segment."""
-    import numpy as np
-
-    path = lists.file.path
-    try:
-        same = np.array_equal(lists.checked(mmap=False).codes, np.asarray(codes))
-    except BadFile:
-        raise
-    except (SghashError, ValueError) as error:
-        raise BadFile(f"{path} is damaged ({error}): restore it from a copy") from error
-    if not same:
-        raise BadFile(f"{path} holds other codes than its segment: restore it from a copy")
+def verify_lists(lists: Lists, codes: Codes, manifest: Manifest, model: Any) -> None:
+    """Raise `BadFile` unless lists are whole, made for these searches, and of these codes."""
+    scored = model.capabilities.tables
+    layout = model.scorer(manifest.metric).layout if scored else None
+    lists.check_fit(manifest.metric, manifest.width, layout)
+    if not np.array_equal(lists.checked(mmap=False).codes, codes):
+        raise BadFile(
+            f"{lists.file.path} holds other codes than its segment: restore it from a copy"
+        )

@@ -22,6 +22,7 @@ from sghash.collection.lists.building import (
     sample_rows,
     vectors_at,
 )
+from sghash.collection.lists.stored import Lists
 from sghash.collection.moment import Moment, Scoring
 from sghash.collection.storage.rows import Measured, Rows
 from sghash.collection.storage.segments import View
@@ -81,6 +82,11 @@ class Asked(NamedTuple):
         scorer = None if self.scoring is None else self.scoring.scorer
         return asked_with(rows.lists.index, rows, self.vectors, self.model, scorer)
 
+    def check_lists(self, lists: Lists) -> None:
+        """Refuse lists that were made for other searches than these."""
+        layout = None if self.scoring is None else self.scoring.scorer.layout
+        lists.check_fit(self.metric, self.vectors.shape[1], layout)
+
     def query(self) -> Query:
         """As the stages of a search without lists want it."""
         if self.scoring is not None:
@@ -128,6 +134,7 @@ def _found(rows: Rows, mask: _Mask | None, asked: Asked) -> Found:
     started = time.perf_counter()
     n_allowed = len(rows) if mask is None else int(np.count_nonzero(mask))
     if n_allowed > FEW_ROWS and rows.lists is not None:
+        asked.check_lists(rows.lists)
         curve = rows.lists.index.curve
         point = None if curve is None else curve.cheapest(asked.target)
         if point is not None:
@@ -238,7 +245,8 @@ def _length(rows: Rows, asked: Asked) -> tuple[int, float]:
         rows.remember(measured)
     for length, recall, error in measured:
         if recall - SAFETY * error >= asked.target:
-            return max(asked.k, -(-length * asked.k // MEASURED_K)), recall
+            # Of fewer neighbours than were measured no fewer rows: the first may come late.
+            return max(asked.k, length, -(-length * asked.k // MEASURED_K)), recall
     return len(rows), 1.0
 
 

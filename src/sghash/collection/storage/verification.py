@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.collection.lists.stored import Lists, check_lists_of
+from sghash.collection.lists.stored import Lists, verify_lists
 from sghash.collection.storage.loading import load_state
 from sghash.collection.storage.manifest import NAME, read_manifest
 from sghash.collection.storage.rows import Rows
@@ -69,7 +69,7 @@ def _verify(folder: Path, state: State, callback: Progress | None) -> Summary:
         name = folder / manifest.log if segment.file is None else segment.file.path
         check_contents(name, segment.rows, manifest.n_bits, model)
         if segment.rows.lists is not None:
-            check_lists_of(segment.rows.lists, segment.rows.codes)
+            verify_lists(segment.rows.lists, segment.rows.codes, manifest, model)
     _check_once(folder, state)
     # Marks of deleted rows were tested when the state was read.
     plain = [folder / NAME, folder / manifest.log]

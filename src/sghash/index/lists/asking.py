@@ -207,6 +207,7 @@ def _planned(
     if curve is None:
         raise InvalidInput("no curve has been measured: call `measure` with held-out queries first")
     point = curve.reaching(float(target))
-    length = max(k, -(-point.shortlist * k // curve.k))
+    # Of fewer neighbours than were measured, the farther ones decide no less: no shorter list.
+    length = max(k, point.shortlist, -(-point.shortlist * k // curve.k))
     staged = asked.last != asked.scan
     return asked.plan(k, point.probes, length if staged else None, point.margin)
