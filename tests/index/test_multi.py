@@ -100,6 +100,7 @@ def test_the_three_ways_agree(n_bits, rng):
 def test_queries_too_dear_for_tables_are_scanned(rng, monkeypatch):
     """Some of the queries of a call give up, the others do not; all are answered."""
     monkeypatch.setattr(multi, "LEAST_ROWS", 1)
+    monkeypatch.setattr(multi, "LEAST_NEAREST", 1)
     index = MultiIndex(64, n_parts=3)
     near, far = clustered(rng, 4000, 64, share=0.01), pack_bits(rng.random((30, 64)) < 0.5)
     index.add(near)
@@ -120,6 +121,7 @@ def test_queries_too_dear_for_tables_are_scanned(rng, monkeypatch):
 
 def test_many_queries_too_dear_for_tables_are_scanned_together(rng, monkeypatch):
     monkeypatch.setattr(multi, "LEAST_ROWS", 1)
+    monkeypatch.setattr(multi, "LEAST_NEAREST", 1)
     index = MultiIndex(64, n_parts=3)
     index.add(clustered(rng, 4000, 64, share=0.01))
     for queries in (pack_bits(rng.random((70, 64)) < 0.5), index.codes[:70]):

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 #: How to look: through tables, through all codes, or as costs less.
 WAYS = ("auto", "tables", "scan")
-#: Fewer rows are scanned sooner than tables are built; more neighbours are found by a scan.
-LEAST_ROWS, MOST_K = 50_000, 4096
+#: Fewer rows are scanned, whatever is asked for; so are fewer for nearest ones, or more of these.
+LEAST_ROWS, LEAST_NEAREST, MOST_K = 50_000, 200_000, 4096
 #: So many queries are scanned together.
 AMONG = 8
 # A query may spend this share of a scan on its tables before it turns to the scan.
 _BUDGET = 1.0
-# Of many queries about so many are tried first: where most would turn to a scan, all are scanned.
+# Of many queries about so many are tried first: where a scan would cost less, all are scanned.
 _FIRST = 16
 
 
@@ -119,7 +119,8 @@ class MultiIndex(CodeIndex):
         """
         queries = check_codes(query_codes, self.n_bits, name="query_codes")
         k, workers = check_k(k), check_threads(threads)
-        held = self._chosen(check_choice(way, WAYS, name="way"), k <= MOST_K)
+        pays = k <= MOST_K and len(self) >= LEAST_NEAREST
+        held = self._chosen(check_choice(way, WAYS, name="way"), pays)
         allowed = self._mask(mask, held)
         found, _ = self._nearest(held, queries, k, allowed, workers, way)
         return Neighbors(found.distances, held.row_ids.at(found.ids))
@@ -205,7 +206,8 @@ class MultiIndex(CodeIndex):
         """Rows, and what was looked up where there are tables."""
         options: dict[str, Any] = {"mask": mask, "threads": threads}
         scanning = {**options, "n_bits": self._counted_bits}
-        if not isinstance(held, Tabled) or held.tables is None or k > MOST_K or way == "scan":
+        scans = way == "scan" or k > MOST_K or (way == "auto" and held.n < LEAST_NEAREST)
+        if scans or not isinstance(held, Tabled) or held.tables is None:
             return hamming_neighbors(held.codes, queries, k, **scanning), None
         from sghash.kernels.multi.search import multi_neighbors
 
@@ -214,7 +216,8 @@ class MultiIndex(CodeIndex):
         if len(queries) >= 4 * _FIRST and way == "auto":
             first = np.ascontiguousarray(queries[:: len(queries) // _FIRST])
             tried = multi_neighbors(held.tables, held.codes, first, k, **tables, **options)
-            if tried.complete.mean() < 0.5:
+            scan = self._scan_cost(len(queries))
+            if tried.spent + scan * (1 - tried.complete.mean()) > scan:
                 return hamming_neighbors(held.codes, queries, k, **scanning), None
         probed = multi_neighbors(held.tables, held.codes, queries, k, **tables, **options)
         left, found = ~probed.complete, probed.neighbors

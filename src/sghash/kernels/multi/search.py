@@ -13,7 +13,17 @@ from sghash.kernels.checks import check_codes_agree
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.hamming.staging import words_of
 from sghash.kernels.multi.layout import Tables
-from sghash.kernels.multi.probing import N_COUNTS, ROW_BITS, USED, View, probe
+from sghash.kernels.multi.probing import (
+    ENTRIES,
+    ENTRY_COST,
+    KEY_COST,
+    KEYS,
+    N_COUNTS,
+    ROW_BITS,
+    USED,
+    View,
+    probe,
+)
 from sghash.kernels.threads import cut, run
 from sghash.neighbors import RangeNeighbors, empty_neighbors
 from sghash.validation import Codes
@@ -34,6 +44,12 @@ class Probed(NamedTuple):
     neighbors: Any
     complete: NDArray[np.bool_]
     counts: NDArray[np.int64]
+
+    @property
+    def spent(self) -> float:
+        """Nanoseconds that a query is expected to have taken, on average."""
+        keys, entries = self.counts.mean(axis=0)[[KEYS, ENTRIES]]
+        return float(KEY_COST * keys + ENTRY_COST * entries)
 
 
 def multi_neighbors(
