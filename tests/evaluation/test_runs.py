@@ -278,8 +278,7 @@ def test_more_queries_than_tables_at_once(bench: Bench, monkeypatch: pytest.Monk
     assert lasting(run_once(run, bench)) == lasting(whole)
 
 
-def test_a_quantizer_is_given_the_metric_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sghash.models.quantizers.generative.START_STEPS", 50)
+def test_a_quantizer_is_given_the_metric_of_the_data() -> None:
     data = clusters(n_vectors=300, width=8, n_queries=20, n_clusters=5)
     for metric in METRICS_OF_VECTORS:
         bench = Bench(replace(data, metric=metric), k=5, depths=(50,), threads=1)
