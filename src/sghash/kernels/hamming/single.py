@@ -55,8 +55,9 @@ def nearest_to_one(
     words: NDArray[Any] = codes
     if n_bytes in _WORDS or not n_bytes % 8:
         kind = _WORDS.get(n_bytes, np.uint64)
-        if codes.flags.aligned and not codes.ctypes.data % np.dtype(kind).itemsize:
-            words = codes.view(kind)
+        viewed = codes.view(kind)
+        if viewed.flags.aligned:
+            words = viewed
     announce(count_nearest, "Hamming search")
     allowed = _ALL if mask is None else mask
     count_nearest(words, words_of(query_code)[0], k, n_bits, allowed, distances[0], rows[0])
