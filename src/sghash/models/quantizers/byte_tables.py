@@ -31,8 +31,8 @@ RIDGE = 4.0
 BLOCK = 512
 #: Rows and iterations of the k-means that the tables start from.
 START_ROWS, START_ITERATIONS = 16_384, 6
-#: So much of the variance is kept in any case.
-KEPT_SHARE = 0.96
+#: So much of the variance is kept in any case; more in codes of few bytes, which have the time.
+KEPT_SHARE, FEW_BYTES, KEPT_SHARE_OF_FEW = 0.96, 8, 0.98
 #: Wider vectors are brought to at most `MOST_AXES` axes, found from a sample.
 WIDE, MOST_AXES, AXES_ROWS = 1024, 512, 8192
 #: Up to so many bytes, encoding goes by the products of all pairs of table rows.
@@ -58,7 +58,7 @@ def axes_worth_coding(vectors: Vectors, n_bytes: int, rng: Generator) -> Axes:
 
     Of a Gaussian, the best code of 8 `n_bytes` bits spends ½ log2(variance / level) bits on an
     axis and none on axes below the level (reverse water-filling). Vectors are no Gaussian: their
-    clusters differ along lesser axes too, so at least `KEPT_SHARE` of the variance is kept.
+    clusters differ along lesser axes too, so a large share of the variance is kept.
     """
     if vectors.shape[1] > WIDE:
         with single_threaded_blas():
@@ -71,8 +71,9 @@ def axes_worth_coding(vectors: Vectors, n_bytes: int, rng: Generator) -> Axes:
         # All vectors are equal: any axis will do, and its variance is not looked at.
         return Axes(np.eye(vectors.shape[1], 1, dtype=np.float32), np.ones(1))
     shares = np.cumsum(variances) / variances.sum()
+    kept = KEPT_SHARE_OF_FEW if n_bytes <= FEW_BYTES else KEPT_SHARE
     n_above = int(np.count_nonzero(variances > _water_level(variances, 8 * n_bytes)))
-    n_kept = max(n_above, int(np.searchsorted(shares, KEPT_SHARE)) + 1)
+    n_kept = max(n_above, int(np.searchsorted(shares, kept)) + 1)
     return Axes(np.ascontiguousarray(axes[:, :n_kept]), variances[:n_kept])
 
 

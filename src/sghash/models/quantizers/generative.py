@@ -3,9 +3,9 @@
 A generative model's code need not be read bit by bit. Here p(x | h) = N(b + sum_j T_j[h_j], rho²)
 with h_j the j-th byte: 256 vectors for the 256 values of eight bits that a linear decoder gives
 eight. Such sums of codewords are known as additive quantization (Babenko and Lempitsky, "Additive
-Quantization for Extreme Vector Compression", CVPR 2014); the start is SGH's encoder and linear
-decoder, and training alternates the two halves of the description length: the code that fits
-best, byte by byte, and the tables of least squared error.
+Quantization for Extreme Vector Compression", CVPR 2014); the start is a k-means of some principal
+axes per byte, and training alternates the two halves of the description length: the code that
+fits best, byte by byte, and the tables of least squared error.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ WITH_TERM = ("l2", "cosine")
 
 
 class GenerativeQuantizer(VectorModel):
-    """Codes of `n_bytes` bytes whose decoder is a table of vectors per byte, learned from SGH.
+    """Codes of `n_bytes` bytes whose decoder is a table of vectors per byte.
 
     Not a hashing model: codes are compared through tables (`query_tables` and `TableIndex`), not
     by Hamming distance. For "l2" and "cosine" the last byte of a code holds the squared length of
@@ -73,7 +73,7 @@ class GenerativeQuantizer(VectorModel):
     metric : {"l2", "ip", "cosine"}
         What `query_tables` score; "cosine" brings all vectors to unit length first.
     n_rounds : int
-        Alternations of better codes and better tables.
+        At most so many alternations of better codes and better tables; fewer when one gains little.
     n_sweeps : int
         At most so often is each byte of a code chosen anew, given the others.
     callback : callable or None
