@@ -55,6 +55,7 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
     )
     from sghash.index import (
         HammingIndex as HammingIndex,
+        PartitionedIndex as PartitionedIndex,
         TableIndex as TableIndex,
     )
     from sghash.models import (
@@ -100,6 +101,7 @@ _HOMES = {
     "SGH": "sghash.models.sgh",
     "SghashError": "sghash.errors",
     "StorageError": "sghash.errors",
+    "PartitionedIndex": "sghash.index",
     "TableIndex": "sghash.index",
     "convert": "sghash.data.conversion",
     "evaluate": "sghash.evaluation.comparison",

@@ -3,6 +3,7 @@
     SghashError
     ├── InvalidInput      (ValueError)    a value that cannot be used: width, range, NaN, ...
     │   └── InvalidDtype  (TypeError)     the right shape of the wrong kind of number
+    ├── NotFitted         (ValueError, AttributeError)  a model that has not learned yet
     ├── BadFile           (ValueError)    a file is truncated, damaged or not what it says it is
     │   └── NewerFormat                   a file was written by a later version of sghash
     ├── MissingExtra      (ImportError)   an optional package is not installed
@@ -11,7 +12,7 @@
     └── StorageError      (OSError)       the disk refused: full, read-only, locked by another
 
 Each also inherits from the builtin that a caller who does not know us would catch.
-An unfitted model raises scikit-learn's own `NotFittedError`.
+What an unfitted model raises is scikit-learn's own `NotFittedError` as well.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ class InvalidInput(SghashError, ValueError):
 
 class InvalidDtype(InvalidInput, TypeError):
     """An array holds the wrong kind of number."""
+
+
+class NotFitted(SghashError, ValueError, AttributeError):
+    """A model is used before it has learned, or after a change that asks for another fit."""
 
 
 class BadFile(SghashError, ValueError):

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from sghash.errors import SghashError, StorageError
+from sghash.errors import BadFile, MissingData, SghashError, StorageError
 
 _REASONS = {
     errno.ENOENT: "its folder is not there: make it first, or choose another",
@@ -46,6 +46,17 @@ def storage_errors(path: str | os.PathLike[str], *, doing: str = "write") -> Ite
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, error.strerror or str(error))
         raise StorageError(error.errno, f"cannot {doing} {os.fspath(path)}: {reason}") from error
+
+
+def check_plain_file(path: str | os.PathLike[str]) -> None:
+    """Refuse what is missing or no file: a folder, or a pipe that would keep us waiting."""
+    found = Path(path)
+    if found.is_file():
+        return
+    if not found.exists():
+        raise MissingData(f"there is no file {found}: check the path")
+    kind = "folder" if found.is_dir() else "pipe" if found.is_fifo() else "device"
+    raise BadFile(f"{found} is a {kind} and cannot be read as a file: give a file")
 
 
 def place_of(status: os.stat_result) -> Place:

@@ -7,7 +7,7 @@ row is padded with id -1 and the largest distance the dtype can hold.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,37 @@ class Neighbors(NamedTuple):
 
     distances: NDArray[Any]
     ids: Ids
+
+    @property
+    def keys(self) -> NDArray[np.object_] | None:
+        """Keys (n_queries, k) of a collection's rows, None where a row has none; else None."""
+        return None
+
+
+class KeyedNeighbors(Neighbors):
+    """`Neighbors` of rows that were added under keys; these are read when first asked for."""
+
+    _read: Callable[[Ids], NDArray[np.object_]]
+
+    @classmethod
+    def of(cls, found: Neighbors, read: Callable[[Ids], NDArray[np.object_]]) -> KeyedNeighbors:
+        """The same answer, with what gives the keys of an array of ids."""
+        keyed = cls(*found)
+        keyed._read = read
+        return keyed
+
+    @property
+    def keys(self) -> NDArray[np.object_]:
+        """Keys (n_queries, k) of the rows; None where a row has none, and beside id -1."""
+        return self._read(self.ids)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Keys travel, the files behind them do not.
+        return _with_keys, (*self, self.keys)
+
+
+def _with_keys(distances: NDArray[Any], ids: Ids, keys: NDArray[np.object_]) -> KeyedNeighbors:
+    return KeyedNeighbors.of(Neighbors(distances, ids), lambda _: keys)
 
 
 class RangeNeighbors(NamedTuple):

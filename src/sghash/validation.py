@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import InvalidDtype, InvalidInput
+from sghash.frames import refuse_frame
 
 Codes: TypeAlias = NDArray[np.uint8]
 Vectors: TypeAlias = NDArray[np.float32]
@@ -107,9 +108,15 @@ def check_flag(value: Any, *, name: str) -> None:
 
 
 def check_callback(callback: Any) -> None:
-    """Refuse a `callback` that cannot be called."""
-    if callback is not None and not callable(callback):
-        raise InvalidDtype(f"callback must be a function of one argument or None, got {callback!r}")
+    """Refuse a `callback` that cannot be called, and is not the word "bar"."""
+    if (
+        callback is not None
+        and not callable(callback)
+        and not (isinstance(callback, str) and callback == "bar")
+    ):
+        raise InvalidDtype(
+            f'callback must be a function of one argument, "bar" or None, got {callback!r}'
+        )
 
 
 def check_k(k: Any) -> int:
@@ -192,7 +199,14 @@ def check_vectors(
     vectors: ArrayLike, *, width: int | None = None, name: str = "vectors"
 ) -> Vectors:
     """Return vectors as a contiguous (n, d) float32 array of finite numbers; 1-D is one row."""
-    array = np.asarray(vectors)
+    refuse_frame(vectors)
+    try:
+        array = np.asarray(vectors)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(
+            f"{name} cannot be made into a table ({error}): give rows of one length, as in "
+            "np.stack(rows)"
+        ) from error
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
         raise InvalidDtype(f"{name} must be real numbers, got {array.dtype}")
     if array.ndim == 1:

@@ -131,12 +131,13 @@ def test_a_second_file_follows_the_kinds_of_the_first(run, folder):
         ("m.jsonl", "{\n", "line 1: not JSON"),
         ("m.jsonl", "[1]\n", "expected an object"),
         ("m.jsonl", "[" * 100_000, "line 1: not JSON"),
-        ("m.jsonl", '{"a": [1]}\n', "plain, finite value"),
+        ("m.jsonl", '{"a": {"b": 1}}\n', "plain, finite value"),
+        ("m.jsonl", '{"a": [[1]]}\n', "plain, finite value"),
         ("m.jsonl", '{"a": NaN}\n', "line 1: not JSON"),
         ("m.jsonl", '{"a": 1e999}\n', "plain, finite value"),
         ("m.jsonl", '{"a": 1}\n' * 30 + '{"a": "x"}\n' * 30, "one kind per column"),
         ("m.jsonl", f'{{"a": {10**30}}}\n' * 60, "beyond int64"),
-        ("m.txt", "a\n", "use .csv, .tsv or .jsonl"),
+        ("m.txt", "a\n", "use .csv, .tsv, .jsonl or .parquet"),
     ],
 )
 def test_bad_metadata_is_refused_and_nothing_is_added(run, folder, name, text, said):

@@ -142,7 +142,7 @@ def test_metadata_and_keys_with_codes(run, folder):
 def test_columns_of_files_with_codes(run, folder):
     h5py = pytest.importorskip("h5py")
     with h5py.File(folder / "x.hdf5", "w") as file:
-        file[EVIL] = np.zeros((3, 3))
+        file[EVIL], file["b"] = np.zeros((3, 3)), np.zeros((3, 3))
     np.savez(folder / "x.npz", **{EVIL: np.zeros((3, 3)), "b": np.zeros((3, 3))})
     for name in ("x.hdf5", "x.npz"):
         out = run("info", name, cwd=folder)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 import sghash
-from sghash.cli.streams import numbers_of
+from sghash.data.readers.text import numbers_of
 
 
 def npy(array):
@@ -85,7 +85,8 @@ def test_codes_and_vectors_go_to_stdout_and_words_to_stderr(run, folder, vectors
         (b"PK\x03\x04 and so on", "expected numbers"),
         (b"\xff\xff\n", "UTF-8"),
         (npy(np.zeros((3, 6)))[:-5], "stdin, byte"),
-        (npy(np.zeros(5)), "two dimensions"),
+        (npy(np.zeros((2, 3, 6))), "two dimensions"),
+        (npy(np.zeros(5)), "5 columns, expected 6"),
         (npy(np.zeros((3, 6))) + b"x", "stdin, byte"),
         (b"1 2 3\n", "columns, expected 6"),
         (b"nan " * 6, "NaN"),

@@ -38,9 +38,7 @@ def product(training):
 def generative(training):
     """One for each metric, hardly trained."""
     options = {"n_bytes": 3, "n_rounds": 1, "n_sweeps": 1, "random_state": 0}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sghash.models.quantizers.generative.START_STEPS", 20)
-        return {m: sghash.GenerativeQuantizer(metric=m, **options).fit(training) for m in METRICS}
+    return {m: sghash.GenerativeQuantizer(metric=m, **options).fit(training) for m in METRICS}
 
 
 @pytest.fixture

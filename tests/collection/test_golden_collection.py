@@ -13,7 +13,12 @@ import sghash
 from sghash import Collection
 from sghash.collection.storage import writer
 from sghash.collection.storage.log import read_log
-from sghash.collection.storage.manifest import SEGMENT_KINDS, VERSION, read_manifest
+from sghash.collection.storage.manifest import (
+    FLAT_VERSION,
+    SEGMENT_KINDS,
+    VERSION,
+    read_manifest,
+)
 from sghash.index.container import read_sections
 from sghash.models.baselines.lsh import LSH
 
@@ -36,9 +41,11 @@ def bytes_():
 MODELS = {"hamming": bits, "tables": bytes_}
 
 
-def write_golden(path, model):
+def write_golden(path, model, partitions=None):
     """Every kind of file and section, written out once and never changed."""
-    with Collection.create(path, model, keep_vectors="float16") as collection:
+    with Collection.create(
+        path, model, keep_vectors="float16", partitions=partitions
+    ) as collection:
         collection.add(numbers(6), list("abcdef"), {"n": range(6), "t": ["x", None] * 3})
         collection.compact()
         collection.delete(["b"])
@@ -104,7 +111,8 @@ def test_compact_brings_every_file_up_to_date(path, tmp_path):
         after = collection.get(collection.ids)
         assert all(np.array_equal(a, b) for a, b in zip(before[:3], after[:3], strict=True))
         assert not collection.stats()["has_old_files"]
-        assert collection.stats()["format_version"] == VERSION
+        newest = VERSION if path.name == "collection-v3" else FLAT_VERSION
+        assert collection.stats()["format_version"] == newest
     assert Collection.open(tmp_path / "c").verify()[:2] == (6, 0)
 
 
@@ -114,13 +122,21 @@ def test_one_new_segment_does_not_bring_the_old_ones_up_to_date(tmp_path, monkey
     with Collection.open(tmp_path / "c", writable=True) as collection:
         collection.add(numbers(1))
         stats = collection.stats()
-    assert stats["format_version"] == 2 and stats["has_old_files"]
+    assert stats["format_version"] == FLAT_VERSION and stats["has_old_files"]
 
 
 def test_there_is_one_of_every_version_and_of_every_kind():
     names = sorted(path.name for path in GOLDEN.glob("collection-v*"))
-    assert names == ["collection-v1", "collection-v2", "collection-v2-tables"]
-    assert VERSION == 2 and set(MODELS) == set(SEGMENT_KINDS)
+    assert names == ["collection-v1", "collection-v2", "collection-v2-tables", "collection-v3"]
+    assert VERSION == 3 and set(MODELS) == set(SEGMENT_KINDS)
+
+
+def test_the_golden_lists_are_searched(monkeypatch):
+    monkeypatch.setattr("sghash.collection.lists.targets.FEW_ROWS", 0)
+    collection = Collection.open(GOLDEN / "collection-v3")
+    assert collection.stats()["lists"] == 2 and collection.stats()["rows_in_lists"] == 3
+    found = collection.search(EXPECTED, 1, target_recall=0.9, threads=1)
+    assert found.ids[:, 0].tolist() == [2, 3, 4, 5, 40, 50]
 
 
 def skeleton(folder):
@@ -133,18 +149,19 @@ def skeleton(folder):
     manifest = read_manifest(folder)
     drawn = ("identity", "log_identity", "segments", "model_files", "model_bytes")
     found["manifest"] = {n: v for n, v in vars(manifest).items() if n not in drawn}
-    found["segments"] = [(e.file, e.n, e.deleted, e.kind) for e in manifest.segments]
+    found["segments"] = [(e.file, e.n, e.deleted, e.kind, e.lists) for e in manifest.segments]
     found["records"] = [len(payload) for payload in read_log(folder / manifest.log).payloads]
     return found
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_what_is_written_today_is_the_newest_golden_collection(kind, tmp_path):
+@pytest.mark.parametrize("name", ["collection-v2", "collection-v2-tables", "collection-v3"])
+def test_what_is_written_today_is_the_newest_golden_collection(name, tmp_path):
     """With the model of then: one that is fitted today may be another."""
-    name = {"hamming": "collection-v2", "tables": "collection-v2-tables"}[kind]
-    write_golden(tmp_path / "c", Collection.open(GOLDEN / name).model)
+    partitions = Collection.open(GOLDEN / name).stats()["partitions"]
+    write_golden(tmp_path / "c", Collection.open(GOLDEN / name).model, partitions)
     assert skeleton(tmp_path / "c") == skeleton(GOLDEN / name)
 
 
 if __name__ == "__main__":
-    write_golden(Path(sys.argv[1]), MODELS[sys.argv[2]]())
+    n_lists = int(sys.argv[3]) if sys.argv[3:] else None
+    write_golden(Path(sys.argv[1]), MODELS[sys.argv[2]](), n_lists)

@@ -8,8 +8,7 @@ from sghash.models.shared.blockwise import BLOCK_ROWS
 
 @pytest.fixture(scope="module")
 def quick_quantizer():
-    """Fewer steps to start from, and blocks as small as those of the others."""
+    """Blocks as small as those of the others."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(generative, "START_STEPS", 100)
         patch.setattr(generative, "BLOCK_ROWS", BLOCK_ROWS // 8)
         yield

@@ -35,18 +35,23 @@ PARTS = {
     "tables.rescoring": {"nibble_tables", "linear_score", "kth_smallest"},
     "tables.terms": {"gram_tables", "code_term"},
     "learning.projection": {"arrange"},
+    "learning.training": {"exponential"},
+    "vectors.stored": {"row_sums"},
 }
 #: Modules that hold loops and pieces of the kernels in `TWINS`, or nothing compiled.
 INNER = {
-    "checks", "compiling", "lanes", "threads",
-    "hamming.direct", "hamming.plane_sums", "hamming.selection", "hamming.sliced",
+    "checks", "compiling", "counted", "lanes", "threads",
+    "hamming.direct", "hamming.plane_sums", "hamming.selection", "hamming.single", "hamming.sliced",
     "hamming.staging", "hamming.tiles",
     "tables.best_rows", "tables.byte_lanes", "tables.byte_scans", "tables.nibbles",
     "tables.scans", "tables.selection",
+    "multi.joining", "multi.layout", "multi.probing", "multi.search",
+    "partitions.block_lanes", "partitions.calling", "partitions.coarse", "partitions.layout",
+    "partitions.rounding", "partitions.search",
 }  # fmt: skip
 #: Kernels that round otherwise than their twins: relative and absolute tolerance.
 CLOSE = {"kept_distances", "draw_codes", "finish_residual", "logit_gradient", "adam_update"}
-CLOSE |= {"softmax_gradient", "move"}
+CLOSE |= {"softmax_gradient", "through_signs", "unit_lengths", "move"}
 
 
 def whole(rng: Rng, *shape: int, size: int = 4, kind: Any = np.float32) -> Any:
@@ -265,6 +270,44 @@ def pairs(rng: Rng) -> Arguments:
     return (codes, np.zeros((512, 512), dtype=np.float32)), {}
 
 
+def logits_to_sign(rng: Rng) -> Arguments:
+    return (whole(rng, 7, 9, size=2), np.empty((7, 9), np.float32)), {}
+
+
+def gradients_to_pass(rng: Rng) -> Arguments:
+    p = rng.random((7, 9), dtype=np.float32)
+    return (whole(rng, 7, 9, size=4), p), {}
+
+
+def rows_to_unit(rng: Rng) -> Arguments:
+    rows = whole(rng, 7, 9, size=4)
+    rows[3] = 0
+    return (rows, np.empty_like(rows)), {}
+
+
+def scores_of_others(rng: Rng) -> Arguments:
+    n = int(rng.choice([3, 70, 200]))
+    candidates = rng.permutation(300)[:n]
+    own = rng.choice(300, 5)
+    own[0] = candidates[1]
+    return (whole(rng, 5, n, size=3), own, candidates, np.empty((5, 4), np.int64)), {}
+
+
+def scores_of_cells(rng: Rng) -> Arguments:
+    first, second = np.empty(8, np.int64), np.empty(8, np.int64)
+    return (whole(rng, 8, 9, size=5), whole(rng, 9, 1, size=3)[:, 0], first, second), {}
+
+
+def known_neighbors(rng: Rng) -> Arguments:
+    others = (
+        np.arange(20)[:, None] + 1 + rng.permuted(np.tile(np.arange(19), (20, 1)), axis=1)
+    ) % 20
+    known = others[:, :4]
+    known[5, 2:] = -1
+    halves = whole(rng, 20, 1, size=3)[:, 0]
+    return (whole(rng, 20, 6, size=4), halves, known, 3, np.empty((9, 4), np.int64)), {}
+
+
 INPUTS: dict[str, Callable[[Rng], Arguments]] = {
     "hamming_neighbors": hamming,
     "hamming_range": hamming,
@@ -285,6 +328,12 @@ INPUTS: dict[str, Callable[[Rng], Arguments]] = {
     "hidden_units": units,
     "hidden_gradient": unit_slopes,
     "softmax_gradient": ranked,
+    "signs_of": logits_to_sign,
+    "through_signs": gradients_to_pass,
+    "unit_lengths": rows_to_unit,
+    "best_others": scores_of_others,
+    "two_best": scores_of_cells,
+    "join_neighborhoods": known_neighbors,
     "add_to_clusters": clusters,
     "add_by_byte": sums_by_byte,
     "subtract_tables": rows_of_tables,

@@ -201,11 +201,10 @@ EVERY = sorted(MODELS)
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_seed_is_an_int_a_generator_or_an_old_random_state(name, tmp_path, monkeypatch):
+def test_a_seed_is_an_int_a_generator_or_an_old_random_state(name, tmp_path):
     """An int is the generator that NumPy makes of it; what is given is kept as it is."""
     if (extra := model_class(name)().capabilities.extra) is not None:
         pytest.importorskip(extra)
-    monkeypatch.setattr("sghash.models.quantizers.generative.START_STEPS", 50)
     seeds = (5, np.int64(5), np.random.default_rng(5))
     models = [make(name, n_bits=3, random_state=seed).fit(sample()) for seed in seeds]
     assert len({model.fingerprint_ for model in models}) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import pickle
 import struct
@@ -43,6 +44,8 @@ LENGTHS = {
     ".idx": (4, 4, 3, "big"),
     "-ubyte": (4, 4, 3, "big"),
 }
+# They say of themselves neither how long they are nor where they end.
+TEXTS = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
 MOST_BYTES = 48 << 20
 
 MISLABELLED = [
@@ -53,6 +56,7 @@ MISLABELLED = [
 ]
 
 every_format = pytest.mark.parametrize("ending", sorted(READERS))
+every_binary = pytest.mark.parametrize("ending", sorted(set(READERS) - set(TEXTS)))
 
 
 def example_array(ending: str, n: int = 37, width: int = 12) -> np.ndarray:
@@ -86,6 +90,30 @@ def write_foreign(path: Path, array: np.ndarray) -> None:
         parquet = pytest.importorskip("pyarrow.parquet")
         table = arrow.table({"id": np.arange(n), "emb": arrow.array(list(array))})
         parquet.write_table(table, path, row_group_size=10)
+    elif ending in (".feather", ".arrow", ".ipc"):
+        arrow = pytest.importorskip("pyarrow")
+        table = arrow.table({"id": np.arange(n), "emb": arrow.array(list(array))})
+        if ending == ".feather":
+            pytest.importorskip("pyarrow.feather").write_feather(table, str(path), chunksize=10)
+        else:
+            ipc = pytest.importorskip("pyarrow.ipc")
+            make = ipc.new_stream if ending == ".ipc" else ipc.new_file
+            with make(str(path), table.schema) as writer:
+                writer.write_table(table, max_chunksize=10)
+    elif ending == ".safetensors":
+        from safetensors.numpy import save_file
+
+        save_file({"vectors": array, "labels": np.arange(n)}, path)
+    elif ending in TEXTS:
+        rows = [list(map(float, row)) for row in array]
+        if ending in (".jsonl", ".ndjson"):
+            lines = [json.dumps({"id": i, "embedding": row}) for i, row in enumerate(rows)]
+        else:
+            between = {".csv": ",", ".tsv": "\t", ".txt": " "}[ending]
+            lines = [between.join(map(repr, row)) for row in rows]
+        if ending == ".csv":
+            lines = [",".join(f"d{i}" for i in range(width)), *lines]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     else:
         code = 0x08 if array.dtype == np.uint8 else 0x0D
         # Three dimensions, as images have.
@@ -117,7 +145,8 @@ def assert_refused(path: Path) -> None:
     with pytest.raises(BadFile) as caught:
         read_all(path)
     sentence = str(caught.value)
-    assert str(path) in sentence and ", byte " in sentence and "expected " in sentence, sentence
+    place = ", line " if path.suffix in TEXTS else ", byte "
+    assert str(path) in sentence and place in sentence and "expected " in sentence, sentence
 
 
 @every_format
@@ -191,7 +220,7 @@ def test_missing_and_unknown_names(tmp_path: Path, ending: str) -> None:
     with pytest.raises(MissingData, match="there is no file"):
         open_vectors(tmp_path / f"nothing{ending}")
     with pytest.raises(InvalidInput, match="known ending"):
-        open_vectors(tmp_path / "vectors.txt")
+        open_vectors(tmp_path / "vectors.doc")
 
 
 @every_format
@@ -201,7 +230,7 @@ def test_an_empty_file_is_refused(tmp_path: Path, ending: str) -> None:
     assert_refused(path)
 
 
-@every_format
+@every_binary
 @pytest.mark.parametrize("kept", [0.02, 0.2, 0.5, 0.9, 0.999])
 def test_a_truncated_file_is_refused(tmp_path: Path, ending: str, kept: float) -> None:
     path, _ = file_of(tmp_path, ending)
@@ -211,7 +240,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, ending: str, kept: float) -
 
 
 # The other formats allow bytes after their end.
-@pytest.mark.parametrize("ending", sorted(set(READERS) - {".npz", ".hdf5", ".h5"}))
+@pytest.mark.parametrize("ending", sorted(set(READERS) - {".npz", ".hdf5", ".h5", ".ipc", *TEXTS}))
 def test_a_file_with_more_than_it_announces_is_refused(tmp_path: Path, ending: str) -> None:
     path, _ = file_of(tmp_path, ending)
     with open(path, "ab") as stream:
@@ -263,7 +292,7 @@ def test_impossible_shapes_in_numpy_headers_are_refused(
     assert_refused(path)
 
 
-@every_format
+@every_binary
 def test_a_file_that_shrinks_while_open_is_refused(tmp_path: Path, ending: str) -> None:
     path, _ = file_of(tmp_path, ending, n=3000)
     source = open_vectors(path)

@@ -16,7 +16,7 @@ import pytest
 from sghash.data import convert, open_vectors
 from sghash.data.readers import hdf5, npy, npz, parquet, stream
 from sghash.data.readers.images import JpegRows
-from sghash.errors import BadFile, InvalidDtype, MissingData
+from sghash.errors import BadFile, InvalidDtype
 
 # What `np.load` answers to these is TokenError, SyntaxError, MemoryError or worse.
 HEADERS = [
@@ -30,7 +30,7 @@ HEADERS = [
     "{'descr': '(2', 'fortran_order': False, 'shape': (3,), }",
     "{'descr': '|O', 'fortran_order': False, 'shape': (3,), }",
     "{'descr': [('a', '<i8')], 'fortran_order': False, 'shape': (3,), }",
-    "{'descr': '<i8', 'fortran_order': True, 'shape': (1, 3), }",
+    "{'descr': '<i8', 'fortran_order': 3, 'shape': (1, 3), }",
     "[]",
 ]
 
@@ -148,5 +148,5 @@ def test_types_that_are_none(tmp_path: Path, dtype: str) -> None:
 
 def test_a_pipe_is_no_file_of_vectors(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.npy")
-    with pytest.raises(MissingData, match="there is no file"):
+    with pytest.raises(BadFile, match="is a pipe and cannot be read as a file"):
         open_vectors(tmp_path / "x.npy")

@@ -87,11 +87,10 @@ def test_npz_members_stored_or_deflated(tmp_path: Path, compressed: bool) -> Non
         np.array([["a", "b"]]),
         np.ones((2, 2), dtype=complex),
         np.ones((2, 2, 2)),
-        np.ones(4),
-        np.asfortranarray(np.ones((3, 2))),
+        np.float32(3.0),
         np.ones((2, 2), dtype=bool),
     ],
-    ids=["object", "text", "complex", "3-D", "1-D", "fortran", "bool"],
+    ids=["object", "text", "complex", "3-D", "0-D", "bool"],
 )
 def test_npy_that_is_no_table_of_numbers(tmp_path: Path, array: np.ndarray) -> None:
     np.save(tmp_path / "v.npy", array, allow_pickle=True)
@@ -151,7 +150,7 @@ def test_hdf5_datasets_links_and_fills(tmp_path: Path) -> None:
         open_vectors(tmp_path / "v.hdf5", key="away")
     with pytest.raises(BadFile, match="bytes of storage"):
         open_vectors(tmp_path / "v.hdf5", key="vast")
-    with pytest.raises(InvalidInput, match="it has away, test, train, vast"):
+    with pytest.raises(InvalidInput, match=r"it has test \(2, 3\), train \(4, 3\), vast"):
         open_vectors(tmp_path / "v.hdf5", key="base")
 
 

@@ -94,8 +94,8 @@ def test_without_the_extra_the_tables_still_come(told, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     hint = write_page(told.story, tmp_path / "report.html")
     document = (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert "sghash[plots]" in hint and hint.count(".") <= 1
-    assert "<table" in document and "sghash[plots]" in document and "<svg" not in document
+    assert "[plots]" in hint and hint.count(".") <= 1
+    assert "<table" in document and "[plots]" in document and "<svg" not in document
 
 
 def test_the_command_prints_results_and_says_what_it_does(run, tmp_path, monkeypatch, told):

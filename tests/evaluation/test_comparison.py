@@ -135,10 +135,7 @@ def test_the_shortest_code_is_found_by_halving(lengths: tuple[int, ...], needed:
         assert len(more) <= 3
 
 
-def test_no_code_is_tried_that_a_model_cannot_have(
-    vectors: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sghash.models.quantizers.generative.START_STEPS", 20)
+def test_no_code_is_tried_that_a_model_cannot_have(vectors: np.ndarray) -> None:
     spec = "GenerativeQuantizer(n_rounds=1)"
     found = evaluate(vectors[:150], models=(spec,), n_bits=(24,), wanted_recall=0.1, threads=1)
     # Every length is enough here, and the length of the vector takes a byte of its own.

@@ -278,8 +278,7 @@ def test_more_queries_than_tables_at_once(bench: Bench, monkeypatch: pytest.Monk
     assert lasting(run_once(run, bench)) == lasting(whole)
 
 
-def test_a_quantizer_is_given_the_metric_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sghash.models.quantizers.generative.START_STEPS", 50)
+def test_a_quantizer_is_given_the_metric_of_the_data() -> None:
     data = clusters(n_vectors=300, width=8, n_queries=20, n_clusters=5)
     for metric in METRICS_OF_VECTORS:
         bench = Bench(replace(data, metric=metric), k=5, depths=(50,), threads=1)
@@ -296,7 +295,7 @@ def test_a_quantizer_is_given_the_metric_of_the_data(monkeypatch: pytest.MonkeyP
         (Run("ProductQuantizer", 16, 0), "cosine", "tables cannot score cosine"),
         (Run("ITQ", 16, 0, {"n_bits": 8}), "l2", "not by the option n_bits"),
         (Run("ProductQuantizer", 16, 0, {"n_parts": 1}), "l2", "not by the option n_parts"),
-        (Run("DeepSGH", 16, 0), "l2", "pip install 'sghash\\[torch\\]'"),
+        (Run("DeepSGH", 16, 0), "l2", r"pip install .*\[torch\]'"),
     ],
     ids=lambda value: getattr(value, "model", value),
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sghash.bits import pack_bits
-from sghash.index import HammingIndex, TableIndex
+from sghash.index import HammingIndex, MultiIndex, PartitionedIndex, TableIndex
 from sghash.tables import QueryTables
 from tests.index.version_1 import write_version_1
 
@@ -36,10 +36,21 @@ def golden_tables():
     return filled(TableIndex(3, n_bits=21, gram=gram))
 
 
+def golden_lists():
+    gram = (np.add.outer(np.arange(21), np.arange(21)) % 4 - 1).astype(float)
+    return filled(PartitionedIndex(3, n_bits=21, gram=gram, n_lists=2, spill=0.5))
+
+
+def golden_parts():
+    return filled(MultiIndex(21, n_parts=3))
+
+
 FILES = {
     "index-v1.sgh": golden_index,
     "index-v2.sgh": golden_index,
     "index-v2-tables.sgh": golden_tables,
+    "index-v2-partitioned.sgh": golden_lists,
+    "index-v2-multi.sgh": golden_parts,
 }
 
 
@@ -54,7 +65,7 @@ def test_golden_files_stay_readable(name, mmap):
     index = type(expected).load(GOLDEN / name, mmap=mmap)
     assert index.n_bits == 21 and index.ids.tolist() == [2, 3, 5, 7, 11, 13]
     np.testing.assert_array_equal(index.codes, expected.codes)
-    queries = expected.codes[:2] if index.kind == "hamming" else QUERIES
+    queries = expected.codes[:2] if index.kind in ("hamming", "multi") else QUERIES
     for found, right in zip(index.search(queries, 4), expected.search(queries, 4), strict=True):
         np.testing.assert_array_equal(found, right)
     index.add(expected.codes[:1])
@@ -71,7 +82,7 @@ IDS = [[11, 3, 5], [11, 3, 5]]
 SCORES = [[29.0, 30.0, 35.0], [30.0, 31.0, 36.0]]
 
 
-@pytest.mark.parametrize("name", ["index-v2.sgh", "index-v2-tables.sgh"])
+@pytest.mark.parametrize("name", [name for name in FILES if "v2" in name])
 def test_what_is_written_today_is_the_newest_golden_file(name, tmp_path):
     FILES[name]().save(tmp_path / "index")
     assert (tmp_path / "index").read_bytes() == (GOLDEN / name).read_bytes()

@@ -179,7 +179,7 @@ def test_settings_of_others_stay_as_they_are():
 
 def test_without_the_extra_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtra, match=r"sghash\[plots\]"):
+    with pytest.raises(MissingExtra, match=r"\[plots\]"):
         plots.lines([("SGH", [1], [1])], x_label="x", y_label="y")
 
 

@@ -51,7 +51,7 @@ def change_field(parts: Parts, rng: np.random.Generator) -> None:
     if how < 0.05:
         del fields[name]
     elif how < 0.1:
-        fields[["extra", "gram", "n_bytes", "n_bits"][rng.integers(4)]] = another(8, rng)
+        fields[["extra", "gram", "n_bytes", "n_bits", "n_parts"][rng.integers(5)]] = another(8, rng)
 
 
 def change_kind(parts: Parts, rng: np.random.Generator) -> None:

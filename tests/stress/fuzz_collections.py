@@ -27,6 +27,7 @@ import numpy as np
 
 import sghash
 from sghash import BadFile, Collection, InvalidInput, StorageError
+from sghash.collection.lists import targets
 from sghash.collection.storage import writer
 from sghash.collection.storage.log import START, Seal, create_log, read_log
 from sghash.index.container import BLOCK
@@ -50,10 +51,11 @@ def make_collections(folder, seed=0):
     bits = sghash.ITQ(n_bits=13, random_state=0).fit(numbers(60, 0))
     names = sghash.ProductQuantizer(n_parts=2, n_centroids=4, random_state=0).fit(numbers(60, 0))
     paths = []
-    for model, kept in [(bits, None), (bits, "float16"), (bits, "float32"), (names, None),
-                        (names, "float16")]:  # fmt: skip
-        path = folder / f"{type(model).__name__} {kept}"
-        with Collection.create(path, model, keep_vectors=kept) as collection:
+    for model, kept, lists in [(bits, None, None), (bits, "float16", None), (bits, "float32", None),
+                               (names, None, None), (names, "float16", None), (bits, None, 3),
+                               (bits, "float16", 2), (names, "float32", 3)]:  # fmt: skip
+        path = folder / f"{type(model).__name__} {kept} {lists}"
+        with Collection.create(path, model, keep_vectors=kept, partitions=lists) as collection:
             metadata = {"n": range(20), "t": ["x", None, "ü", "long text"] * 5, "b": [True] * 20}
             collection.add(numbers(20, seed + 1), [f"key{i}" for i in range(20)], metadata)
             collection.compact()
@@ -84,6 +86,9 @@ def use(folder, writing):
     queries = numbers(3, 9)
     for rerank in ("none", "decoder", *(["vectors"] if collection.stats()["keep_vectors"] else [])):
         collection.search(queries, 4, rerank=rerank, threads=1)
+    targets.FEW_ROWS = 4  # lists of few rows are to be searched, too
+    collection.search(queries, 4, target_recall=0.9, threads=1)
+    collection.search(queries, 4, target_recall=0.9, where=collection.ids[:7], threads=1)
     records = collection.get(collection.ids)
     found = collection.search(queries, 5, threads=1)
     expected = nearest(collection, queries, records)

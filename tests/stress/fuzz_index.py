@@ -20,7 +20,7 @@ import numpy as np
 
 from sghash.bits import pack_bits
 from sghash.errors import InvalidInput, SghashError
-from sghash.index import HammingIndex, TableIndex
+from sghash.index import HammingIndex, MultiIndex, PartitionedIndex, TableIndex
 from sghash.index.file import verify_index
 from sghash.kernels import reference
 from sghash.tables import QueryTables
@@ -62,9 +62,27 @@ def bases(folder: Path, rng: np.random.Generator) -> list[Base]:
         write(index)
         files.append(Base(name, type(index), path.read_bytes()))
 
+    def keep_lists(n_bits, n, explicit, *, vectors, **options):
+        index = PartitionedIndex(-(-n_bits // 8), n_bits=n_bits, **options)
+        codes = pack_bits(rng.random((n, n_bits)) < 0.5)
+        ids = np.sort(rng.permutation(500)[:n]) if explicit else None
+        if n:
+            places = rng.standard_normal((n, 3)).astype(np.float32) if vectors else None
+            index.add(codes, ids=ids, vectors=places)
+        index.save(path)
+        files.append(Base("partitioned 2", PartitionedIndex, path.read_bytes()))
+
+    half = rng.integers(-1, 2, (9, 9)).astype(float)
+    keep_lists(9, 90, True, vectors=True, n_lists=7)
+    keep_lists(9, 90, False, vectors=True, n_lists=3, gram=half + half.T)
+    keep_lists(16, 120, False, vectors=False, spill=0.3)
+    keep_lists(8, 0, False, vectors=False)
     for n_bits, n, explicit in [(9, 30, True), (16, 40, False), (77, 25, True), (8, 0, False)]:
         keep("hamming 1", HammingIndex(n_bits), n, explicit, lambda i: write_version_1(path, i))
         keep("hamming 2", HammingIndex(n_bits), n, explicit, lambda i: i.save(path))
+        for n_parts in (None, 3):
+            multi = MultiIndex(n_bits, n_parts=n_parts)
+            keep("multi 2", multi, n, explicit, lambda i: i.save(path))
         half = rng.integers(-1, 2, (n_bits, n_bits)).astype(float)
         n_bytes = -(-n_bits // 8)
         for options in ({}, {"n_bits": n_bits}, {"n_bits": n_bits, "gram": half + half.T}):
@@ -110,7 +128,10 @@ def check_consistent(index, rng: np.random.Generator, mapped: bool) -> None:
     codes, ids = np.asarray(index.codes), index.ids
     assert codes.shape == (len(index), index.n_bytes) and ids.shape == (len(index),)
     assert np.all(ids >= 0) and np.all(ids[1:] > ids[:-1])
-    check = check_hamming if isinstance(index, HammingIndex) else check_tables
+    if isinstance(index, PartitionedIndex):
+        check_lists(index, codes, ids, rng)
+    of_codes = isinstance(index, (HammingIndex, MultiIndex))
+    check = check_hamming if of_codes else check_tables
     check(index, codes, ids, rng)
     if not mapped:
         spare = 8 * index.n_bytes - (index.n_bits or 8 * index.n_bytes)
@@ -118,7 +139,14 @@ def check_consistent(index, rng: np.random.Generator, mapped: bool) -> None:
     if len(ids):
         np.testing.assert_array_equal(index.codes_of(ids[::-1]), codes[::-1])
     with contextlib.suppress(InvalidInput):  # no numbers are left
-        (new,) = index.add(np.zeros(index.n_bytes, dtype=np.uint8)).tolist()
+        options = {}
+        if (
+            isinstance(index, PartitionedIndex)
+            and index.partitions
+            and not index.partitions.by_code
+        ):
+            options["vectors"] = np.zeros((1, index.partitions.width), dtype=np.float32)
+        (new,) = index.add(np.zeros(index.n_bytes, dtype=np.uint8), **options).tolist()
         assert new > ids.max(initial=-1)
 
 
@@ -126,14 +154,34 @@ def check_hamming(index, codes, ids, rng) -> None:
     n_bits = index.n_bits
     queries = pack_bits(rng.random((int(rng.choice([2, 9])), n_bits)) < 0.5)
     expected = reference.hamming_neighbors(codes, queries, 5, n_bits=n_bits)
-    found = index.search(queries, 5, threads=1)
+    way = {"way": "tables"} if isinstance(index, MultiIndex) else {}
+    found = index.search(queries, 5, threads=1, **way)
     right = expected.ids if not len(ids) else np.where(expected.ids < 0, -1, ids[expected.ids])
     np.testing.assert_array_equal(found.ids, right)
     np.testing.assert_array_equal(found.distances, expected.distances)
     within = reference.hamming_range(codes, queries, n_bits // 2, n_bits=n_bits)
-    near = index.range_search(queries, n_bits // 2, threads=1)
+    near = index.range_search(queries, n_bits // 2, threads=1, **way)
     np.testing.assert_array_equal(near.limits, within.limits)
     np.testing.assert_array_equal(near.ids, ids[within.ids])
+
+
+def check_lists(index, codes, ids, rng) -> None:
+    """All lists together answer by Hamming as a scan does; some of them answer with their rows."""
+    n_bits = index.n_bits or 8 * index.n_bytes
+    queries = pack_bits(rng.random((int(rng.choice([1, 9])), n_bits)) < 0.5)
+    expected = reference.hamming_neighbors(codes, queries, 5, n_bits=8 * index.n_bytes)
+    found = index.search(queries, 5, threads=1)
+    right = expected.ids if not len(ids) else np.where(expected.ids < 0, -1, ids[expected.ids])
+    np.testing.assert_array_equal(found.ids, right)
+    np.testing.assert_array_equal(found.distances, expected.distances)
+    if index.partitions is not None:
+        vectors = (
+            None
+            if index.partitions.by_code
+            else np.ones((len(queries), index.partitions.width), dtype=np.float32)
+        )
+        some = index.search(queries, 5, vectors=vectors, probes=2, threads=1).ids
+        assert np.isin(some[some >= 0], ids).all()
 
 
 def check_tables(index, codes, ids, rng) -> None:

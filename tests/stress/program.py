@@ -96,8 +96,13 @@ class Program:
 
     def _create(self, rng):
         state = self.worlds.states[0]
+        model = pool().models[state.model]
+        # Half of the programs have lists, of rows as few as there are.
+        able = state.keep is not None or model.capabilities.tables
+        lists = int(rng.integers(1, 9)) if able and rng.random() < 0.5 else None
+        self.counts["programs with lists"] += lists is not None
         with Collection.create(
-            self.folder, pool().models[state.model], keep_vectors=state.keep, metric=state.metric
+            self.folder, model, keep_vectors=state.keep, metric=state.metric, partitions=lists
         ) as collection:
             op = drawing.first_change(rng)
             self.worlds.begin(op)

@@ -70,7 +70,7 @@ def open_rows(
     """Vectors of a file, of a folder of parts, of a data set (`digits.base`) or from stdin."""
     chosen = data_part(text)
     if chosen is None and text != STDIO:
-        if text in dataset_names() and not Path(text).exists():
+        if not Path(text).exists() and text in dataset_names():
             raise InvalidInput(f"{text} is a data set: say {text}.base or {text}.queries")
         return open_vectors(text, key=key, start=start, stop=stop)
     if chosen is None:

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from sghash.cli import tables
 from sghash.cli.columns import BLOCK_ROWS, Column, check_number_of_columns, column_of
 from sghash.cli.inputs import data_part, load_named
-from sghash.cli.streams import STDIO, check_readable, lines_of, refuse_constant, spool_stdin
+from sghash.cli.streams import MAX_LINE_BYTES, STDIO, check_readable, spool_stdin
 from sghash.data.readers import npy
+from sghash.data.readers.text import lines_of, refuse_constant
 from sghash.errors import BadFile, InvalidInput
 
 Columns = dict[str, Column]
@@ -31,7 +33,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 def read_metadata(text: str, kinds: Mapping[str, str] | None = None) -> Columns:
-    """Columns of a `.csv`, `.tsv` or `.jsonl` file, of stdin, or of a data set's part.
+    """Columns of a `.csv`, `.tsv`, `.jsonl` or Parquet file, of stdin, or of a data set's part.
 
     A data set has the columns `label` and `text`, where it has such. `kinds` are those that columns
     have already: a CSV says nothing about it, so 12345 is a text where the column holds texts.
@@ -44,17 +46,25 @@ def read_metadata(text: str, kinds: Mapping[str, str] | None = None) -> Columns:
     path = spool_stdin("stdin") if text == STDIO else Path(text)
     name = "stdin" if text == STDIO else text
     kind = path.suffix.lower() if text != STDIO else _sniffed(path)
-    if kind not in (".csv", ".tsv", ".jsonl"):
-        raise InvalidInput(f"{name} has no ending that metadata has: use .csv, .tsv or .jsonl")
-    check_readable(path, once=True)
+    if kind not in (".csv", ".tsv", ".jsonl", ".ndjson", *tables.ENDINGS):
+        raise InvalidInput(
+            f"{name} has no ending that metadata has: use .csv, .tsv, .jsonl or .parquet"
+        )
+    check_readable(path, once=kind not in tables.ENDINGS)
+    if kind in tables.ENDINGS:
+        return _without_empty(tables.read_table(path))
     with open(path, "rb") as stream:
-        lines = lines_of(stream, name)
-        if kind == ".jsonl":
+        lines = lines_of(stream, name, MAX_LINE_BYTES)
+        if kind in (".jsonl", ".ndjson"):
             columns = _json_lines(lines, name)
         else:
             cells = _csv_cells(lines, name, "\t" if kind == ".tsv" else ",")
             # One at a time, and each as text no longer than needed.
             columns = {head: _typed(cells.pop(head), (kinds or {}).get(head)) for head in [*cells]}
+    return _without_empty(columns)
+
+
+def _without_empty(columns: Columns) -> Columns:
     # A column without any value says nothing, not even what kind it is of.
     return {name: column for name, column in columns.items() if column.n_filled}
 
@@ -67,7 +77,7 @@ def read_ids(text: str, *, as_keys: bool = False) -> list[int] | list[str]:
     if path.suffix == ".npy":
         return _array_ids(path)
     with open(path, "rb") as stream:
-        lines = [line.rstrip("\r\n") for line in lines_of(stream, name)]
+        lines = [line.rstrip("\r\n") for line in lines_of(stream, name, MAX_LINE_BYTES)]
     while lines and not lines[-1]:
         lines.pop()
     return ids_of(lines, name, as_keys=as_keys)
@@ -178,12 +188,26 @@ def _record(line: str, place: str) -> dict[str, Any]:
         raise BadFile(f"{place}: not JSON ({error})") from error
     if not isinstance(record, dict):
         raise BadFile(f'{place}: expected an object as in {{"year": 2000}}')
-    for column, value in record.items():
-        plain = isinstance(value, (str, int, float, bool, type(None)))
-        if not plain or (isinstance(value, float) and not math.isfinite(value)):
-            raise BadFile(f"{place}: {column!r} must be a plain, finite value")
     check_number_of_columns(len(record), place)
-    return record
+    return {
+        name: _plain(value, name, place) for name, value in record.items() if not _vector(value)
+    }
+
+
+def _vector(value: Any) -> bool:
+    """Whether a list is a vector, which is no metadata."""
+    numbers = isinstance(value, list) and all(type(item) in (int, float) for item in value)
+    return numbers and any(type(item) is float for item in value)
+
+
+def _plain(value: Any, column: str, place: str) -> Any:
+    """A plain value as it is, a list of such as JSON text."""
+    items = value if isinstance(value, list) else [value]
+    for item in items:
+        is_plain = isinstance(item, (str, int, float, bool, type(None)))
+        if not is_plain or (isinstance(item, float) and not math.isfinite(item)):
+            raise BadFile(f"{place}: {column!r} must be a plain, finite value, or a list of such")
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
 
 
 def _of_data_set(name: str, labels: Any, texts: Any) -> Columns:

@@ -81,8 +81,20 @@ def check_kind(model: VectorModel, metric: str | None) -> None:
     check_metric(model, metric)
 
 
-def fit(model: VectorModel, rows: RowSource) -> float:
-    """Fit with a bar, or with a line where the model does not tell how far it is; seconds."""
+class Fitted(NamedTuple):
+    """How long a fit took, and of how many vectors how many were read."""
+
+    seconds: float
+    n_read: int
+    n: int
+
+    def __str__(self) -> str:
+        some = f"{self.n_read} of {self.n}" if self.n_read < self.n else str(self.n)
+        return f"{some} vectors"
+
+
+def fit(model: VectorModel, rows: RowSource) -> Fitted:
+    """Fit with a bar, or with a line where the model does not tell how far it is."""
     what = f"fitting {type(model).__name__}"
     started = time.perf_counter()
     if "callback" in model.get_params(deep=False):
@@ -93,7 +105,8 @@ def fit(model: VectorModel, rows: RowSource) -> float:
     else:
         say(f"{what} on {rows.shape[0]} vectors", err=True)
         model.fit(rows)
-    return time.perf_counter() - started
+    n = rows.shape[0]
+    return Fitted(time.perf_counter() - started, model.rows_learned(n), n)
 
 
 def _parse_options(pairs: Sequence[str]) -> dict[str, Any]:

@@ -24,23 +24,27 @@ def _bar(what: str, **options: Any) -> Any:
 @contextmanager
 def row_bar(what: str, unit: str = "row") -> Iterator[Callable[[int, int], None]]:
     """A bar over rows; call it with (rows done, rows in all)."""
-    with _bar(what, unit=unit, unit_scale=True) as bar:
-
-        def update(done: int, total: int) -> None:
-            bar.total = total
-            bar.update(done - bar.n)
-
+    with _late_bar(what, unit=unit, unit_scale=True) as update:
         yield update
 
 
 @contextmanager
 def byte_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar over bytes that appears with the first of them."""
+    """A bar over bytes; call it with (bytes done, bytes in all)."""
+    with _late_bar(what, unit="B", unit_scale=True, unit_divisor=1024) as update:
+        yield update
+
+
+@contextmanager
+def _late_bar(what: str, **options: Any) -> Iterator[Callable[[int, int], None]]:
+    """A bar that appears with the first step, unless that is the last one as well."""
     bars: list[Any] = []
 
     def update(done: int, total: int) -> None:
         if not bars:
-            bars.append(_bar(what, unit="B", unit_scale=True, unit_divisor=1024))
+            if done >= total:
+                return
+            bars.append(_bar(what, **options))
         bars[0].total = total
         bars[0].update(done - bars[0].n)
 

@@ -40,7 +40,7 @@ def adding_options(function: Any) -> Any:
         click.option("--id-column", help="Column of --metadata that holds the ids or keys."),
         click.option(
             "--metadata", type=rows_type,
-            help="Columns to store: .csv, .tsv or .jsonl, a line per vector; or digits.base.",
+            help="Columns to store: .csv, .tsv, .jsonl or .parquet, a row per vector; digits.base.",
         ),
         click.option(
             "--ids", "ids_file", type=rows_type,

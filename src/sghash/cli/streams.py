@@ -6,11 +6,9 @@ the file is gone when the command ends, however it ends.
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -32,8 +30,6 @@ from sghash.errors import BadFile, InvalidInput, MissingData
 STDIO = "-"
 # Far longer than a line of numbers or metadata can be in earnest: something else was given.
 MAX_LINE_BYTES = 1 << 24
-# A vector of a hundred thousand numbers with all their digits; as objects they take far more.
-MAX_VECTOR_BYTES = 1 << 21
 _CLAIMED = "sghash.stdin"
 
 
@@ -51,9 +47,7 @@ def claim_stdin() -> BinaryIO:
 
 
 def open_stdin(key: str | None) -> RowSource:
-    """Vectors that come as `.npy`, or as text with one vector per line."""
-    if key is not None:
-        raise InvalidInput(f"stdin holds one table and takes no key, got {key!r}")
+    """Vectors that come as `.npy`, or as text with one vector per line, as numbers or JSON."""
     path = spool_stdin("stdin.npy")
     with open(path, "rb") as copy:
         head = copy.read(len(npy.MAGIC))
@@ -62,13 +56,13 @@ def open_stdin(key: str | None) -> RowSource:
         if head != npy.MAGIC:
             if b"\0" in head:
                 raise BadFile(f"stdin is neither .npy nor text: it begins with {head!r}")
-            copy.seek(0)
-            path = path.with_suffix(".fbin")
-            _write_numbers(lines_of(copy, "stdin", MAX_VECTOR_BYTES), path)
+            path = path.rename(path.with_suffix(".txt"))
+    if key is not None and path.suffix == ".npy":
+        raise InvalidInput(f"stdin holds one table and takes no key, got {key!r}")
     try:
-        return open_vectors(path)
-    except BadFile as error:
-        raise BadFile(str(error).replace(str(path), "stdin")) from error
+        return open_vectors(path, key=key)
+    except (BadFile, InvalidInput) as error:
+        raise type(error)(str(error).replace(str(path), "stdin")) from error
 
 
 def spool_stdin(name: str) -> Path:
@@ -94,61 +88,6 @@ def check_readable(path: Path, *, once: bool = False) -> None:
     kind = "folder" if path.is_dir() else "pipe" if path.is_fifo() else "device"
     hint = ", or - to read stdin" if once else ""
     raise BadFile(f"{path} is a {kind} and cannot be read as a file: give a file{hint}")
-
-
-def lines_of(stream: BinaryIO, name: str, most: int = MAX_LINE_BYTES) -> Iterator[str]:
-    """Lines of UTF-8 text with their ends; anything else is refused with its line number."""
-    number = 0
-    while line := stream.readline(most + 1):
-        number += 1
-        if len(line) > most:
-            raise BadFile(f"{name}, line {number}: longer than {most} bytes, not text")
-        try:
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except UnicodeDecodeError as error:
-            raise BadFile(f"{name}, line {number}: expected UTF-8 text, found {error}") from error
-
-
-def _write_numbers(lines: Iterator[str], path: Path) -> None:
-    """Write the numbers of each line as a row of float32."""
-    n = width = 0
-    with open(path, "wb") as copy:
-        copy.write(bytes(8))
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            with np.errstate(over="ignore"):  # what overflows is refused as infinite, as in a file
-                row = np.asarray(numbers_of(line, number), dtype=np.float32)
-            if n and len(row) != width:
-                raise BadFile(f"stdin, line {number}: {len(row)} numbers, {width} before")
-            copy.write(row.astype("<f4").tobytes())
-            n, width = n + 1, len(row)
-        if not n:
-            raise BadFile("stdin holds empty lines only: expected one vector per line")
-        copy.seek(0)
-        copy.write(n.to_bytes(4, "little") + width.to_bytes(4, "little"))
-
-
-def numbers_of(line: str, number: int) -> list[float]:
-    """The numbers of a line: a JSON list, or numbers with blanks or commas between them."""
-    text = line.strip()
-    try:
-        if text.startswith("["):
-            values = json.loads(text, parse_constant=refuse_constant)
-            if not all(type(value) in (int, float) for value in values):
-                raise ValueError("not a list of numbers")
-            return [float(value) for value in values]
-        return [float(part) for part in text.replace(",", " ").split()]
-    except (ValueError, OverflowError, RecursionError) as error:
-        raise BadFile(
-            f"stdin, line {number}: expected numbers as in 0.1 0.2 or [0.1, 0.2], "
-            f"found {text[:40]!r}"
-        ) from error
-
-
-def refuse_constant(name: str) -> float:
-    """NaN and Infinity are no JSON, though Python reads them."""
-    raise ValueError(f"{name} is no JSON")
 
 
 class Written(NamedTuple):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sghash.collection.lists.targets import Visit, ask, check_target, search_for_recall
 from sghash.collection.moment import Moment, Scoring
 from sghash.collection.ranges import hamming_within, pairs_within
+from sghash.collection.records import keys_of
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
 from sghash.collection.stored_model import check_values, encode_queries
@@ -16,15 +20,20 @@ from sghash.collection.where.choice import allowed_rows
 from sghash.errors import InvalidInput
 from sghash.index import HammingIndex
 from sghash.index.stages import Part, Query, plan_stages, run_stages
-from sghash.neighbors import Neighbors, RangeNeighbors
+from sghash.neighbors import KeyedNeighbors, Neighbors, RangeNeighbors
 from sghash.validation import (
     Codes,
     check_codes,
+    check_ids,
     check_k,
     check_radius,
     check_threads,
     check_vectors,
 )
+
+_log = logging.getLogger("sghash.collection")
+# Collections of which it was said that they have fewer rows than were asked for.
+_said: set[str] = set()
 
 
 def neighbors_of(
@@ -36,10 +45,15 @@ def neighbors_of(
     shortlist: Any,
     where: Any,
     threads: int | None,
+    target_recall: float | None = None,
 ) -> Neighbors:
     """The k nearest rows of each query, in the stages that the options ask for."""
     state, holder = moment
     manifest = state.manifest
+    if target_recall is not None:
+        check_chosen(rerank, shortlist)
+        found, _ = visited(moment, queries, k, target_recall, where, threads)
+        return keyed(state, found)
     stages = plan_stages(
         rerank, check_k(k), shortlist, kind=manifest.kind,
         has_vectors=manifest.keep_vectors is not None,
@@ -53,7 +67,27 @@ def neighbors_of(
         tables=None if scoring is None else scoring.scorer.query_tables(array),
     )
     parts = parts_of(state, where, scoring)
-    return run_stages(stages, parts, query, threads=check_threads(threads))
+    _say_if_fewer(state, k)
+    return keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
+
+
+def check_chosen(rerank: str, shortlist: Any) -> None:
+    """Refuse what a target chooses by itself."""
+    if rerank != "none" or shortlist is not None:
+        raise InvalidInput("target_recall chooses rerank and shortlist: leave them out")
+
+
+def visited(
+    moment: Moment, queries: ArrayLike, k: int, target_recall: Any, where: Any, threads: int | None
+) -> tuple[Neighbors, list[Visit]]:
+    """The k nearest rows of each query, with a recall to be reached, and what was visited."""
+    state = moment.state
+    target, k = check_target(target_recall), check_k(k)
+    array = check_vectors(queries, width=state.manifest.width, name="queries")
+    asked = ask(moment, array, k, target, check_threads(threads))
+    masks = allowed_rows(where, state, state.views)
+    _say_if_fewer(state, k)
+    return search_for_recall(state.views, masks, asked)
 
 
 def parts_of(state: State, where: Any, scoring: Scoring | None) -> list[Part]:
@@ -83,7 +117,28 @@ def neighbors_of_codes(
     codes = check_codes(query_codes, state.manifest.n_bits, name="query_codes")
     stages = plan_stages("none", check_k(k), None)
     query = Query(np.empty((len(codes), 0), np.float32), state.manifest.metric, codes)
-    return run_stages(stages, parts_of(state, where, None), query, threads=check_threads(threads))
+    parts = parts_of(state, where, None)
+    _say_if_fewer(state, k)
+    return keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
+
+
+def keyed(state: State, found: Neighbors) -> Neighbors:
+    """The same answer, with keys if any row of the collection has one."""
+    if all(segment.rows.keys is None for segment in state.segments()):
+        return found
+    return KeyedNeighbors.of(found, partial(keys_of, state))
+
+
+def _say_if_fewer(state: State, k: int) -> None:
+    """Say once of a collection that it has fewer rows than were asked for."""
+    n, identity = len(state), state.manifest.identity
+    if k <= n or identity in _said:
+        return
+    _said.add(identity)
+    _log.warning(
+        "%d neighbours were asked for and the collection holds %d rows: the other places are "
+        "filled with id -1", k, n,
+    )  # fmt: skip
 
 
 def rows_within(
@@ -119,6 +174,13 @@ def _check_comparable(state: State) -> None:
             "the codes of this collection name rows of tables and have no Hamming distance: "
             "use search, or a collection whose model makes bits"
         )
+
+
+def contains(state: State, id_: object) -> bool:
+    """Whether there is a row of this id or key."""
+    if isinstance(id_, str):
+        return bool(state.find_keys([id_])[0] >= 0)
+    return bool(state.find(check_ids(np.asarray([id_]))).segments[0] >= 0)
 
 
 def check_values_of(moment: Moment, codes: Codes) -> None:

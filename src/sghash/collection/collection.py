@@ -8,31 +8,30 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sghash.blocks import VectorSource
-from sghash.collection import answers
+from sghash.collection import answers, stored_model
 from sghash.collection.incoming import append_vectors, new_rows
+from sghash.collection.lists.building import builder_of
 from sghash.collection.moment import ModelHolder, Moment
-from sghash.collection.records import Records, read_records
+from sghash.collection.reading import Reading
 from sghash.collection.storage import verification
 from sghash.collection.storage.backup import back_up
 from sghash.collection.storage.columns import Column, columns_of
 from sghash.collection.storage.creation import new_folder
 from sghash.collection.storage.folders import resolved
 from sghash.collection.storage.loading import load_state
-from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
 from sghash.collection.storage.writer import Writer
-from sghash.collection.stored_model import check_model, first_manifest, place_new_model
-from sghash.collection.where.choice import ids_of, live_ids
+from sghash.collection.where.choice import ids_of
 from sghash.errors import InvalidInput, StorageError
 from sghash.guards import Guard
-from sghash.neighbors import Neighbors, RangeNeighbors
-from sghash.validation import Codes, Ids, Vectors, check_codes, check_ids
+from sghash.progress import Callback, counting
+from sghash.validation import Codes, Ids, Vectors, check_codes
 
 
-class Collection:
+class Collection(Reading):
     """Vectors as codes in a folder: added durably, searched exactly, shared between processes.
 
     Make one with `create`, come back with `open`. One process may write, any number may read;
@@ -61,15 +60,20 @@ class Collection:
         *,
         keep_vectors: str | None = None,
         metric: str | None = None,
+        partitions: int | str | None = None,
     ) -> Self:
         """Make a new collection for the codes of a fitted `model`, open for writing.
 
         `keep_vectors` ("float16" or "float32") stores the vectors beside their codes, for exact
         distances and `reencode`. `metric` ("l2", "ip" or "cosine") is what `rerank` scores; None
         is the model's own, or "l2". A model without a metric needs unit vectors for "cosine".
+        `partitions` lets `compact` put rows into lists, which a search with `target_recall` visits
+        few of: so many lists, "auto" where that pays (from 20,000 rows on), None never.
         """
         folder = resolved(path)
-        manifest = first_manifest(model, keep_vectors=keep_vectors, metric=metric)
+        manifest = stored_model.first_manifest(
+            model, keep_vectors=keep_vectors, metric=metric, partitions=partitions
+        )
         with new_folder(folder, manifest, model) as lock:
             return cls(folder, writer=Writer(folder, lock=lock), model=model)
 
@@ -86,7 +90,6 @@ class Collection:
 
         Only one process may open it with `writable`. A `model` given here must be the one the
         codes were made with; without it the model stored in the collection is used.
-
         Rows stay in their files, mapped into memory: should another program cut such a file short
         meanwhile, the system ends this process (SIGBUS). With `in_memory` all rows are read and
         checked, so that nothing done to the files later can matter.
@@ -98,7 +101,7 @@ class Collection:
         collection = cls(folder, writer=writer, in_memory=in_memory)
         try:
             if model is not None:
-                check_model(model)
+                stored_model.check_model(model)
                 collection.check_fingerprint(model.fingerprint_)
                 state = collection._moment.state
                 collection._moment = Moment(state, ModelHolder(folder, state.manifest, model))
@@ -123,42 +126,8 @@ class Collection:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def __len__(self) -> int:
-        return len(self._moment.state)
-
-    def __contains__(self, id_: object) -> bool:
-        state = self._moment.state
-        if isinstance(id_, str):
-            return bool(state.find_keys([id_])[0] >= 0)
-        return bool(state.find(check_ids(np.asarray([id_]))).segments[0] >= 0)
-
     def __repr__(self) -> str:
         return f"Collection({str(self._folder)!r}) with {len(self)} codes of {self.n_bits} bits"
-
-    @property
-    def n_bits(self) -> int:
-        """Length of the codes."""
-        return self._moment.state.manifest.n_bits
-
-    @property
-    def metric(self) -> str:
-        """What `rerank` scores: "l2", "ip" or "cosine"."""
-        return self._moment.state.manifest.metric
-
-    @property
-    def fingerprint(self) -> str:
-        """Fingerprint of the model that made the codes."""
-        return self._moment.state.manifest.fingerprint
-
-    @property
-    def ids(self) -> Ids:
-        """All ids, rising; a boolean `where` is aligned with them."""
-        return live_ids(self._moment.state.views)
-
-    @property
-    def model(self) -> Any:
-        """The model that made the codes; read from the folder, and checked, when first needed."""
-        return self._moment.holder.model
 
     def refresh(self) -> int:
         """See what other processes have done since; returns the number of rows."""
@@ -169,17 +138,13 @@ class Collection:
                 self._moment = self._moment.refreshed(self._folder, in_memory=self._in_memory)
             return len(self)
 
-    def check_fingerprint(self, fingerprint: str) -> None:
-        """Refuse codes of another model than the one the collection was made with."""
-        answers.check_fingerprint(self._moment.state, fingerprint)
-
     def add(
         self,
         vectors: ArrayLike | VectorSource,
         ids: ArrayLike | Sequence[str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         *,
-        callback: Progress | None = None,
+        callback: Callback | None = None,
     ) -> Ids:
         """Encode and add vectors (n, d); they are on the disk when this returns their ids.
 
@@ -215,7 +180,7 @@ class Collection:
         ids: ArrayLike | Sequence[str],
         metadata: Mapping[str, Any] | None = None,
         *,
-        callback: Progress | None = None,
+        callback: Callback | None = None,
     ) -> Ids:
         """Like `add`, but a row that is there already is replaced, with its metadata.
 
@@ -231,83 +196,37 @@ class Collection:
             if len(chosen):
                 self._change(lambda: writer.delete(chosen))
 
-    def search(
-        self,
-        queries: ArrayLike,
-        k: int = 10,
-        *,
-        rerank: str = "none",
-        shortlist: int | str | tuple[int | str, int] | None = None,
-        where: Any = None,
-        threads: int | None = None,
-    ) -> Neighbors:
-        """Return the k nearest rows of each query (n_queries, d), nearest first.
+    def compact(self, *, callback: Callback | None = None) -> None:
+        """Bring all rows into one segment, in lists if the collection has partitions.
 
-        `rerank` says what decides: "none" the Hamming distance of the codes (int32), "decoder"
-        the distance between the query and what the code stands for (float32), "vectors" the exact
-        distance to the kept vector (float32). The latter two look at `shortlist` rows per query,
-        the nearest by Hamming distance; None is 10 k, "all" lets the decoder score every row. For
-        "vectors" it may be a pair: how many rows Hamming distance ("all" for every one) and how
-        many the decoder lets through. Codes of quantizers have no Hamming distance: the decoder
-        scores every row. `where` is a boolean mask over `ids`, a list of ids or keys, or a
-        condition on metadata such as `"year >= 2000 and lang == 'de'"`.
+        `callback` receives (rows done, rows in all).
         """
-        return answers.neighbors_of(
-            self._moment, queries, k, rerank=rerank, shortlist=shortlist, where=where,
-            threads=threads,
-        )  # fmt: skip
-
-    def search_codes(
-        self,
-        query_codes: ArrayLike,
-        k: int = 10,
-        *,
-        fingerprint: str,
-        where: Any = None,
-        threads: int | None = None,
-    ) -> Neighbors:
-        """Like `search` without reranking, for codes made by the model of this `fingerprint`."""
-        return answers.neighbors_of_codes(
-            self._moment, query_codes, k, fingerprint=fingerprint, where=where, threads=threads
-        )
-
-    def range_search(
-        self,
-        queries: ArrayLike,
-        radius: int,
-        *,
-        where: Any = None,
-        threads: int | None = None,
-    ) -> RangeNeighbors:
-        """Return all rows whose code differs from the query's in at most `radius` bits."""
-        return answers.rows_within(self._moment, queries, radius, where=where, threads=threads)
-
-    def get(self, ids: ArrayLike | Sequence[str]) -> Records:
-        """Return what is stored under these ids or keys, in the order given."""
-        state, holder = self._moment
-        return read_records(state, ids_of(ids, state), holder.model)
-
-    def compact(self, *, callback: Progress | None = None) -> None:
-        """Bring all rows into one segment; `callback` receives (rows done, rows in all)."""
+        told = counting(callback, "compacting")
         with self._guard.lock:
             writer = self._writable()
-            self._change(lambda: writer.compact(callback=callback))
+            manifest = writer.ready().manifest
+            build = None
+            if manifest.partitions is not None:
+                self._see(writer.state)
+                build = builder_of(self.model, manifest)
+            self._change(lambda: writer.compact(build=build, callback=told))
 
-    def reencode(self, new_model: Any, *, callback: Progress | None = None) -> None:
+    def reencode(self, new_model: Any, *, callback: Callback | None = None) -> None:
         """Replace the model, and all codes by those it makes of the kept vectors."""
-
-        def encode(block: NDArray[Any]) -> Codes:
-            codes: Codes = new_model.encode(block.astype(np.float32))
-            return codes
 
         with self._guard.lock:
             writer = self._writable()
             self.model  # noqa: B018 - searches that go on with the old codes need it in memory
-            changes = place_new_model(self._folder, writer.ready().manifest, new_model)
-            self._change(lambda: writer.reencode(changes, encode, callback=callback), new_model)
+            changes = stored_model.place_new_model(self._folder, writer.ready().manifest, new_model)
+            told = counting(callback, "encoding")
+            encode = stored_model.encoder_of(new_model)
+            build = builder_of(new_model, writer.state.manifest)
+            self._change(
+                lambda: writer.reencode(changes, encode, build=build, callback=told), new_model
+            )
 
     def backup(
-        self, path: str | os.PathLike[str], *, callback: Progress | None = None
+        self, path: str | os.PathLike[str], *, callback: Callback | None = None
     ) -> verification.Summary:
         """Copy the collection as it is at this moment to another folder, and verify the copy.
 
@@ -315,27 +234,15 @@ class Collection:
         that was interrupted is repeated with the same `path`, and goes on where it was; so is one
         that brings an earlier copy up to date. `callback` receives (rows done, rows in all).
         """
-        return back_up(self._folder, self._moment, resolved(path), callback=callback)
+        told = counting(callback, "copying")
+        return back_up(self._folder, self._moment, resolved(path), callback=told)
 
-    def similarity_join(
-        self, radius: int, *, threads: int | None = None, callback: Progress | None = None
-    ) -> NDArray[np.int64]:
-        """Return all pairs of rows whose codes differ in at most `radius` bits.
-
-        One row per pair, (n_pairs, 3) int64: the smaller id, the larger id, the distance; by ids.
-        """
-        return answers.joined_within(self._moment, radius, threads=threads, callback=callback)
-
-    def verify(self, *, callback: Progress | None = None) -> verification.Summary:
+    def verify(self, *, callback: Callback | None = None) -> verification.Summary:
         """Read every byte and raise `BadFile` at the first that is wrong, else say what is there.
 
         `callback` receives (files done, files in all).
         """
-        return verification.verify(self._folder, callback=callback)
-
-    def stats(self) -> dict[str, Any]:
-        """Return counts and sizes: rows, deleted rows, segments, bytes on disk and per row."""
-        return verification.stats(self._moment.state)
+        return verification.verify(self._folder, callback=counting(callback, "verifying", "file"))
 
     def _writable(self) -> Writer:
         if self._writer is None:
@@ -358,7 +265,7 @@ class Collection:
             self._see(state, new_model if fits else None)
 
     def _append_vectors(
-        self, vectors: Any, ids: Any, metadata: Any, *, replacing: bool, callback: Progress | None
+        self, vectors: Any, ids: Any, metadata: Any, *, replacing: bool, callback: Callback | None
     ) -> Ids:
         def append(array: Vectors, own: Any, columns: Mapping[str, Column]) -> Ids:
             state, holder = self._moment
@@ -369,7 +276,7 @@ class Collection:
         self._writable()
         return append_vectors(
             append, self._moment.state, vectors, ids, metadata, replacing=replacing,
-            callback=callback,
+            callback=counting(callback, "adding"),
         )  # fmt: skip
 
     def _append(

@@ -48,6 +48,18 @@ def read_records(state: State, ids: Ids, model: Any) -> Records:
     return Records(ids, keys, codes, _reconstructions(model, codes), vectors, metadata)
 
 
+def keys_of(state: State, ids: Ids) -> NDArray[np.object_]:
+    """Keys of an array of ids; None where there is none, or no such row."""
+    known, places = np.unique(ids, return_inverse=True)
+    owners, rows = state.find(known)
+    parts = [segment.rows for segment in state.segments()]
+    keys = np.full(len(known), None, dtype=object)
+    for place, (owner, row) in enumerate(zip(owners.tolist(), rows.tolist(), strict=True)):
+        texts = parts[owner].keys if owner >= 0 else None
+        keys[place] = None if texts is None else texts.at(row) or None
+    return keys[places].reshape(ids.shape)
+
+
 def _reconstructions(model: Any, codes: Codes) -> Vectors | None:
     if model.capabilities.codes == "bytes":
         return np.asarray(model.decode(codes), dtype=np.float32)

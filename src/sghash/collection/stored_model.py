@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sghash.blocks import blocks_of
-from sghash.collection.storage.manifest import KEPT, Manifest, read_manifest
+from sghash.collection.storage.manifest import KEPT, Manifest, check_partitions, read_manifest
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import sha256_of, storage_errors
 from sghash.validation import METRICS, Codes, Vectors, check_choice
@@ -40,7 +43,9 @@ def check_model(model: Any) -> str:
     return kind
 
 
-def first_manifest(model: Any, *, keep_vectors: str | None, metric: str | None) -> Manifest:
+def first_manifest(
+    model: Any, *, keep_vectors: str | None, metric: str | None, partitions: Any = None
+) -> Manifest:
     """Check the options of a new collection, and say what it begins with."""
     kind = check_model(model)
     if keep_vectors is not None:
@@ -49,7 +54,13 @@ def first_manifest(model: Any, *, keep_vectors: str | None, metric: str | None) 
     check_choice(metric, METRICS, name="metric")
     if kind == "tables":
         model.scorer(metric)  # says so if it cannot score this metric
-    return Manifest(
+    partitions = check_partitions(partitions)
+    if partitions is not None and keep_vectors is None and not model.capabilities.tables:
+        raise InvalidInput(
+            f"lists need vectors, or a model with a decoder, which {type(model).__name__} has "
+            'not: add keep_vectors="float16", or leave partitions out'
+        )
+    manifest = Manifest(
         kind=kind,
         n_bits=model.code_bits,
         width=model.n_features_in_,
@@ -59,7 +70,9 @@ def first_manifest(model: Any, *, keep_vectors: str | None, metric: str | None) 
         model=model_folder(model),
         model_files={},
         log="log-00000000",
+        partitions=partitions,
     )
+    return replace(manifest, version=manifest.written_version)
 
 
 def model_folder(model: Any) -> str:
@@ -164,6 +177,16 @@ def encode_queries(model: Any, queries: Vectors) -> Codes:
     """Codes of queries that have been checked; scikit-learn's checks would outlast a search."""
     codes: Codes = model.encode(CheckedVectors(queries))
     return codes
+
+
+def encoder_of(model: Any) -> Callable[[NDArray[Any]], Codes]:
+    """What makes codes of kept vectors, of whatever type they are kept in."""
+
+    def encode(block: NDArray[Any]) -> Codes:
+        codes: Codes = model.encode(block.astype(np.float32))
+        return codes
+
+    return encode
 
 
 def place_new_model(folder: Path, manifest: Manifest, model: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from sghash.data.sources import JoinedSource, RowSource
 from sghash.errors import BadFile, InvalidInput, MissingData
+from sghash.files import check_plain_file
 
 #: Every format that can be read: how a file's name ends -> the module that reads it.
 READERS: dict[str, str] = {
@@ -26,6 +27,15 @@ READERS: dict[str, str] = {
     ".hdf5": "sghash.data.readers.hdf5",
     ".h5": "sghash.data.readers.hdf5",
     ".parquet": "sghash.data.readers.parquet",
+    ".feather": "sghash.data.readers.arrow",
+    ".arrow": "sghash.data.readers.arrow",
+    ".ipc": "sghash.data.readers.arrow",
+    ".safetensors": "sghash.data.readers.safetensors",
+    ".csv": "sghash.data.readers.text",
+    ".tsv": "sghash.data.readers.text",
+    ".txt": "sghash.data.readers.text",
+    ".jsonl": "sghash.data.readers.text",
+    ".ndjson": "sghash.data.readers.text",
     ".idx": "sghash.data.readers.idx",
     ".idx.gz": "sghash.data.readers.idx",
     "-ubyte": "sghash.data.readers.idx",
@@ -33,7 +43,13 @@ READERS: dict[str, str] = {
 }
 
 #: Formats in which a file can hold several tables, so that a `key` may choose one.
-_KEYED = (".npz", ".hdf5", ".h5", ".parquet")
+_KEYED = tuple(
+    ending
+    for ending, reader in READERS.items()
+    if reader.rpartition(".")[2] in ("npz", "hdf5", "parquet", "arrow", "safetensors", "text")
+)
+# What a folder may hold beside the parts: ids, texts, metadata.
+_TEXTS = tuple(ending for ending, reader in READERS.items() if reader.endswith(".text"))
 
 # How files begin that are often given another name.
 _MAGICS = {
@@ -41,6 +57,7 @@ _MAGICS = {
     b"PK\x03\x04": ".npz",
     b"\x89HDF\r\n": ".hdf5",
     b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
     b"\x1f\x8b": "a gzip file",
 }
 
@@ -60,7 +77,8 @@ def open_vectors(
         A file, a folder whose files are the parts (in order of their names), or several files.
     key : str or None
         Which table, where a file can hold several: the array of a `.npz`, the dataset of an HDF5
-        file ("train" if None), the column of a Parquet file.
+        file ("train" if None), the column of a Parquet, Arrow or CSV file or several as in "d*",
+        the field of JSON lines.
     start, stop : int
         Take only rows `start` to `stop` - 1; negative numbers are refused.
 
@@ -78,12 +96,17 @@ def open_vectors(
 
 def format_of(path: str | os.PathLike[str]) -> str:
     """The ending in `READERS` that the name of `path` has."""
-    name = Path(path).name
-    endings = [ending for ending in READERS if name.endswith(ending)]
-    if not endings:
+    ending = ending_of(path)
+    if ending is None:
         listed = ", ".join(sorted(READERS))
         raise InvalidInput(f"{path} has a name without a known ending: use one of {listed}")
-    return max(endings, key=len)
+    return ending
+
+
+def ending_of(path: str | os.PathLike[str]) -> str | None:
+    """The ending in `READERS` that a name has, in capitals too; None if there is none."""
+    name = Path(path).name.lower()
+    return max((ending for ending in READERS if name.endswith(ending)), key=len, default=None)
 
 
 def _parts(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
@@ -91,7 +114,9 @@ def _parts(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> l
         return [Path(part) for part in path]
     if not Path(path).is_dir():
         return [Path(path)]
-    parts = sorted(p for p in Path(path).iterdir() if any(p.name.endswith(e) for e in READERS))
+    parts = sorted(part for part in Path(path).iterdir() if ending_of(part) is not None)
+    if any(format_of(part) not in _TEXTS for part in parts):
+        parts = [part for part in parts if format_of(part) not in _TEXTS]
     if not parts:
         raise MissingData(f"the folder {path} holds no files of vectors: check the path")
     if len({format_of(part) for part in parts}) != 1:
@@ -104,8 +129,7 @@ def _parts(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> l
 
 def _open_one(path: Path, key: str | None) -> RowSource:
     ending = format_of(path)
-    if not path.is_file():
-        raise MissingData(f"there is no file {path}: check the path")
+    check_plain_file(path)
     if key is not None and ending not in _KEYED:
         raise InvalidInput(f"a {ending} file holds one table and takes no key, got {key!r}")
     try:

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +17,7 @@ from sghash.data import open_vectors
 from sghash.data.sources import RowSource, block_rows
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.files import write_atomically
+from sghash.progress import counting
 
 #: Every format that can be written: how the name ends -> the module that writes it, and the type
 #: its numbers have there (None: any).
@@ -47,7 +48,7 @@ def convert(
     stop: int | None = None,
     dtype: DTypeLike | None = None,
     overwrite: bool = False,
-    callback: RowProgress | None = None,
+    callback: RowProgress | Literal["bar"] | None = None,
 ) -> RowSource:
     """Write vectors (a file, a source or an array) to `target` and return it opened.
 
@@ -67,9 +68,10 @@ def convert(
         Type of the written numbers; None keeps the type of the source.
     overwrite : bool
         Replace a file that is there already.
-    callback : callable(done, total) or None
+    callback : callable(done, total), "bar" or None
         Told how many rows are written.
     """
+    callback = counting(callback, "writing")
     path = Path(target)
     if path.exists() and not overwrite:
         raise InvalidInput(f"{path} exists already: give another name or overwrite=True")

@@ -6,7 +6,7 @@ import importlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from sghash.data.readers import idx, images, npz, word2vec
 from sghash.data.readers.fixed import FixedRows
 from sghash.data.sources import ArraySource, RowSource, ScaledSource
 from sghash.errors import BadFile, InvalidInput, MissingData
+from sghash.progress import counting
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +32,9 @@ BUILT_IN: dict[str, Callable[[], DataSet]] = {
 }
 
 
-def load_dataset(name: str, *, fetch: bool = True, callback: ByteProgress | None = None) -> DataSet:
+def load_dataset(
+    name: str, *, fetch: bool = True, callback: ByteProgress | Literal["bar"] | None = None
+) -> DataSet:
     """Open the data set called `name`: built in, in the folder SGHASH_DATA, or downloaded.
 
     Parameters
@@ -40,7 +43,7 @@ def load_dataset(name: str, *, fetch: bool = True, callback: ByteProgress | None
         A name in `CATALOG`, or "digits", "gaussian", "clusters", which need no file.
     fetch : bool
         Download what is not here (to SGHASH_CACHE, else the user's cache folder).
-    callback : callable(bytes_done, bytes_total) or None
+    callback : callable(bytes_done, bytes_total), "bar" or None
         Told how far a download is.
     """
     if name in BUILT_IN:
@@ -49,7 +52,7 @@ def load_dataset(name: str, *, fetch: bool = True, callback: ByteProgress | None
         listed = ", ".join(sorted([*CATALOG, *BUILT_IN]))
         raise InvalidInput(f"there is no data set {name!r}: choose one of {listed}")
     entry = CATALOG[name]
-    variant, paths = _files(name, entry, fetch, callback)
+    variant, paths = _files(name, entry, fetch, counting(callback, "fetching", "B"))
     parts = LOADERS[variant.loader](entry, paths)
     for what, expected in (("base", entry.base), ("queries", entry.queries)):
         if parts[what].shape != expected:

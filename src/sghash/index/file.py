@@ -1,8 +1,9 @@
 """The index file: codes, ids and what the kind of index needs, in one checked container.
 
-Its header names the kind ("hamming" or "tables"), its options, the number of rows, the first id
-and the next one. A file may be damaged in ways that its checksums do not show: every number is
-checked before anything is allocated, read or mapped by what it says.
+Its header names the kind ("hamming", "tables", "partitioned" or "multi"), its options, the number
+of rows, the first id and the next one. The codes of a partitioned index stand in blocks, list by
+list. A file may be damaged in ways that its checksums do not show: every number is checked before
+anything is allocated, read or mapped by what it says.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import BadFile, InvalidInput, NewerFormat
-from sghash.files import write_atomically
+from sghash.files import check_plain_file, write_atomically
 from sghash.index import file_v1
 from sghash.index.container import Packing, SectionFile, read_sections, section_of
 from sghash.index.rows import RowIds
@@ -27,7 +29,16 @@ MAGIC = file_v1.MAGIC
 OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hamming": (("n_bits",), ()),
     "tables": (("n_bytes", "n_bits"), ("gram",)),
+    "partitioned": (("n_bytes", "n_bits"), ("gram",)),
+    "multi": (("n_bits", "n_parts"), ()),
 }
+#: Kind of index -> further arrays that its file may have; the kind itself checks them.
+PARTS: dict[str, tuple[str, ...]] = {
+    "partitioned": (
+        "numbers", "counts", "ranks", "terms", "centroids", "group_starts", "group_centroids",
+        "map_slopes", "map_bias", "curve",
+    ),
+}  # fmt: skip
 
 
 class StoredIndex(NamedTuple):
@@ -38,27 +49,12 @@ class StoredIndex(NamedTuple):
     codes: Codes
     row_ids: RowIds
     next_id: int
+    parts: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 def write_index(path: str | os.PathLike[str], stored: StoredIndex) -> None:
     """Write the file beside its target, then rename it into place."""
-    arrays: dict[str, NDArray[Any]] = {"codes": stored.codes}
-    if stored.row_ids.ids is not None:
-        arrays["ids"] = stored.row_ids.ids
-    plain = {}
-    for name, value in stored.options.items():
-        if isinstance(value, np.ndarray):
-            arrays[f"options.{name}"] = value
-        else:
-            plain[name] = value
-    about = {
-        "kind": stored.kind,
-        "options": plain,
-        "n": stored.row_ids.n,
-        "first": stored.row_ids.first,
-        "next_id": stored.next_id,
-    }
-    packing = Packing(MAGIC, about, {name: section_of(array) for name, array in arrays.items()})
+    packing = packing_of(stored)
 
     def write(stream: BinaryIO) -> None:
         for piece in packing:
@@ -67,9 +63,33 @@ def write_index(path: str | os.PathLike[str], stored: StoredIndex) -> None:
     write_atomically(path, write)
 
 
+def packing_of(stored: StoredIndex, **further: str) -> Packing:
+    """The file in the making; its header says what is `further` to be said of it."""
+    arrays: dict[str, NDArray[Any]] = {"codes": stored.codes}
+    if stored.row_ids.ids is not None:
+        arrays["ids"] = stored.row_ids.ids
+    arrays |= stored.parts
+    plain = {}
+    for name, value in stored.options.items():
+        if isinstance(value, np.ndarray):
+            arrays[f"options.{name}"] = value
+        else:
+            plain[name] = value
+    about: dict[str, Any] = {
+        "kind": stored.kind,
+        "options": plain,
+        "n": stored.row_ids.n,
+        "first": stored.row_ids.first,
+        "next_id": stored.next_id,
+    }
+    sections = {name: section_of(array) for name, array in arrays.items()}
+    return Packing(MAGIC, {**further, **about}, sections)
+
+
 def read_index(path: str | os.PathLike[str], kind: str, *, mmap: bool) -> StoredIndex:
     """Read and check a file of this kind; with `mmap` the rows stay on disk, not yet read."""
     target = Path(path)
+    check_plain_file(target)
     if file_v1.is_version_1(target):
         found = _of_version_1(target, mmap=mmap)
     else:
@@ -77,7 +97,7 @@ def read_index(path: str | os.PathLike[str], kind: str, *, mmap: bool) -> Stored
         if mmap:
             # Only the rows stay unread: whoever is found by an id must be the right one.
             file.verify(skipping=("codes",))
-        found = _checked(file)
+        found = stored_index(file)
     if found.kind != kind:
         raise InvalidInput(
             f"{path} holds an index of the kind {found.kind!r}, not {kind!r}: load it with the "
@@ -89,9 +109,10 @@ def read_index(path: str | os.PathLike[str], kind: str, *, mmap: bool) -> Stored
 def stored_kind(path: str | os.PathLike[str]) -> str:
     """Return the kind of the index in a file, whose header is checked; its rows are not read."""
     target = Path(path)
+    check_plain_file(target)
     if file_v1.is_version_1(target):
         return "hamming"
-    return _checked(read_sections(target, MAGIC)).kind
+    return stored_index(read_sections(target, MAGIC)).kind
 
 
 def verify_index(path: str | os.PathLike[str]) -> None:
@@ -109,7 +130,7 @@ def _of_version_1(path: Path, *, mmap: bool) -> StoredIndex:
     )
 
 
-def _checked(file: SectionFile) -> StoredIndex:
+def stored_index(file: SectionFile) -> StoredIndex:
     """What a file holds, if all of its parts agree."""
     about, arrays = file.about, dict(file.arrays)
     try:
@@ -119,7 +140,9 @@ def _checked(file: SectionFile) -> StoredIndex:
         if any(type(number) is not int or not 0 <= number <= MAX_ID + 1 for number in numbers):
             raise ValueError("its numbers are not valid")
         codes = arrays.pop("codes")
-        if codes.dtype != np.uint8 or codes.ndim != 2 or len(codes) != n:
+        known = PARTS.get(kind, ()) if isinstance(kind, str) else ()
+        parts = {name: arrays.pop(name) for name in known if name in arrays}
+        if codes.dtype != np.uint8 or codes.ndim != 2 or (len(codes) != n and not known):
             raise ValueError(f"its codes are {codes.dtype} {codes.shape}, not uint8 of {n} rows")
         ids = arrays.pop("ids", None)
         _check_ids(n, first, next_id, ids)
@@ -129,7 +152,7 @@ def _checked(file: SectionFile) -> StoredIndex:
     except (KeyError, ValueError, TypeError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise BadFile(f"{file.path} is damaged ({reason}): restore it from a copy") from error
-    return StoredIndex(kind, options, codes, RowIds(n, first, ids), next_id)
+    return StoredIndex(kind, options, codes, RowIds(n, first, ids), next_id, parts)
 
 
 def _checked_options(

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from numpy.typing import ArrayLike
 
 from sghash.index.base import CodeIndex, Mask
-from sghash.kernels import hamming_neighbors, hamming_range
+from sghash.kernels import hamming_neighbors, hamming_range, hamming_shortlist
 from sghash.neighbors import Neighbors, RangeNeighbors
 from sghash.validation import (
     Codes,
@@ -109,8 +109,6 @@ class HammingIndex(CodeIndex):
 
         With `ties`, a tenth more columns: rows that tie with the k-th, and not all beyond it.
         """
-        from sghash.kernels.hamming.shortlist import hamming_shortlist
-
         search = hamming_shortlist if ties else hamming_neighbors
         return search(
             self._held.codes, query_codes, k, n_bits=self._counted_bits, mask=mask, threads=threads

@@ -29,7 +29,7 @@ class RowIds(NamedTuple):
         if isinstance(rows, slice):
             every = self.ids
             if every is None:
-                every = np.arange(self.first, self.first + self.n, dtype=np.int64)
+                every = self.first + np.arange(self.n, dtype=np.int64)
             return np.asarray(every[rows], dtype=np.int64)
         if self.ids is None:
             return rows if self.first == 0 else np.where(rows < 0, rows, rows + self.first)

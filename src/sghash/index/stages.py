@@ -213,15 +213,20 @@ def hamming_candidates(
 
     With `ties`, a tenth more columns: rows beyond the distance of the k-th need not be complete.
     """
-    from sghash.kernels.hamming.shortlist import with_ties
-
     assert query.codes is not None  # this stage needs them
     found = []
     for owner, part in enumerate(parts):
         assert part.hamming is not None
         near = part.hamming.nearest_rows(query.codes, k, mask=part.mask, threads=threads, ties=ties)
         found.append(_placed(near, part.hamming, owner))
-    return _joined(found, with_ties(k) if ties else k)
+    return _joined(found, _with_ties(k) if ties else k)
+
+
+def _with_ties(k: int) -> int:
+    # Loaded here, for it loads the compiler, and a search without a shortlist may do without.
+    from sghash.kernels.hamming.shortlist import with_ties
+
+    return with_ties(k)
 
 
 def table_candidates(parts: Sequence[Part], query: Query, k: int, *, threads: int) -> Candidates:

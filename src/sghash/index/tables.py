@@ -135,7 +135,7 @@ class TableIndex(CodeIndex):
         codes = self._held.codes
         if queries.tables.ndim == 2:
             tables = nibble_tables(queries.tables.astype(np.float64), self.n_bytes)
-            return scores(codes, rows, tables, self._own_tables(), threads=threads)
+            return scores(codes, rows, tables, self.own_tables(), threads=threads)
         if not len(codes):
             return np.full(rows.shape, np.inf, dtype=np.float32)
         found = np.zeros(rows.shape, dtype=np.float32)
@@ -201,8 +201,8 @@ class TableIndex(CodeIndex):
         terms = None if self.gram is None else self._own_terms(held, threads)
         return asymmetric_neighbors(held.codes, tables, k, terms=terms, mask=mask, threads=threads)
 
-    def _own_tables(self) -> Vectors | None:
-        """The tables of what codes add to scores by themselves; made once."""
+    def own_tables(self) -> Vectors | None:
+        """Return the tables of what codes add to scores by themselves; made once."""
         if self.gram is not None and self._gram_tables is None:
             from sghash.kernels.tables.terms import gram_tables
 
@@ -216,7 +216,7 @@ class TableIndex(CodeIndex):
                 from sghash.kernels.tables.search import make_terms
                 from sghash.kernels.tables.terms import code_terms
 
-                gram = self._own_tables()
+                gram = self.own_tables()
                 assert gram is not None  # the caller has a gram
                 values = code_terms(held.codes, gram, threads=threads)
                 self._terms = held, make_terms(values, gram)

@@ -8,6 +8,7 @@ arguments agree, for compiled code would read foreign memory; what values mean, 
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,25 @@ KERNELS: dict[str, str] = {
     "simd": "sghash.kernels.hamming.search",
 }
 
+# To load Numba takes longer than NumPy needs to compare so many pairs of codes of 16 bytes. A
+# process that searches no more, such as one command in a shell, is better off without it.
+MOST_PAIRS = 1 << 18
+_pairs_done = 0
+
 
 def kernel(name: str) -> Any:
     """Return the Hamming kernel called `name` in `KERNELS`."""
     return importlib.import_module(KERNELS[name])
+
+
+def _is_soon_done(codes: Codes, query_codes: Codes) -> bool:
+    """Whether NumPy is done before the compiled kernel is loaded; the answer is the same."""
+    global _pairs_done
+    pairs = len(codes) * len(query_codes)
+    if KERNELS["simd"] in sys.modules or pairs * codes.shape[1] > 16 * (MOST_PAIRS - _pairs_done):
+        return False
+    _pairs_done += pairs
+    return True
 
 
 def hamming_neighbors(
@@ -39,10 +55,28 @@ def hamming_neighbors(
     threads: int | None = None,
 ) -> Neighbors:
     """Return the k nearest rows of each query by (distance, row), through the fast kernel."""
-    found: Neighbors = kernel("simd").hamming_neighbors(
+    name = "reference" if _is_soon_done(codes, query_codes) else "simd"
+    found: Neighbors = kernel(name).hamming_neighbors(
         codes, query_codes, k, n_bits=n_bits, mask=mask, threads=check_threads(threads)
     )
     return found
+
+
+def hamming_shortlist(
+    codes: Codes,
+    query_codes: Codes,
+    length: int,
+    *,
+    n_bits: int,
+    mask: NDArray[np.bool_] | None = None,
+    threads: int = 1,
+) -> Neighbors:
+    """Return the `length` nearest rows of each query, and some more where they tie."""
+    from sghash.kernels.hamming import shortlist
+
+    return shortlist.hamming_shortlist(
+        codes, query_codes, length, n_bits=n_bits, mask=mask, threads=threads
+    )
 
 
 def hamming_range(

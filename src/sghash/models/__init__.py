@@ -125,6 +125,7 @@ def _identity(folder: Path) -> list[tuple[int, ...]] | None:
 
 
 def _load(path: Path) -> Any:
+    from sghash.models.late_estimator import reading_a_file
     from sghash.models.store import read_config, restore
 
     config = read_config(path)
@@ -134,7 +135,8 @@ def _load(path: Path) -> Any:
     # JSON knows no tuples, and options are no lists: as given, they show and compare as before.
     options = {k: tuple(v) if isinstance(v, list) else v for k, v in config["options"].items()}
     try:
-        model = model_class(name).from_saved_options(options)
+        with reading_a_file():
+            model = model_class(name).from_saved_options(options)
     except TypeError as error:
         raise BadFile(f"{path}/config.json has options that {name} does not know") from error
     restore(model, path, config)

@@ -12,22 +12,40 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, TypeGuard
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import Tags, check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of
-from sghash.errors import BadFile, InvalidDtype, InvalidInput, SghashError
+from sghash.errors import BadFile, InvalidInput
 from sghash.models.capabilities import Capabilities
+from sghash.models.inputs import (
+    BLOCK_ROWS as BLOCK_ROWS,
+    check_block,
+    check_is_fitted,
+    is_plain,
+    is_source,
+    one_vector_as_table,
+    refuse_huge,
+    refuse_one_vector,
+    sample_rows,
+    translate_sklearn_errors,
+    validate_data,
+)
+from sghash.models.late_estimator import (
+    LateEstimator,
+    estimators_if_loaded,
+    made_by_hand,
+    options_of,
+    refuse_unknown_options,
+)
 from sghash.models.shared.feature_names import output_names
 from sghash.models.shared.scorers import Scorer, linear_scorer
 from sghash.models.shared.seeds import generator_of
 from sghash.models.store import fingerprint_of, save_model
+from sghash.progress import Bar
 from sghash.tables import CodeLayout, QueryTables
 from sghash.validation import (
     METRICS,
@@ -41,11 +59,8 @@ from sghash.validation import (
     n_bytes_of,
 )
 
-BLOCK_ROWS = 16384
 # Models that must hold their training data take at most this much of a source beyond memory.
 MAX_TRAINING_BYTES = 1 << 30
-# Sums of thousands of squares of such numbers still fit float32.
-MAX_ABSOLUTE = 1e15
 
 
 class Progress(NamedTuple):
@@ -56,10 +71,20 @@ class Progress(NamedTuple):
     values: dict[str, float]
 
 
-Callback = Callable[[Progress], None]
+#: A function of `Progress`, or the word "bar" for a progress bar.
+Callback = Callable[[Progress], None] | Literal["bar"]
 
 
-class VectorModel(TransformerMixin, BaseEstimator, ABC):
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator, TransformerMixin
+    from sklearn.utils import Tags
+
+    class _Estimator(TransformerMixin, BaseEstimator): ...
+else:
+    _Estimator = LateEstimator
+
+
+class VectorModel(_Estimator, ABC):
     """Abstract: a model that learns from vectors (n, d), whatever kind of code it makes of them."""
 
     #: What callers may use of the model; a property where it depends on options.
@@ -76,8 +101,16 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     optional_names: ClassVar[tuple[str, ...]] = ()
     #: Options beside the length of a code that fix their shapes: another value asks for a fit.
     shape_options: ClassVar[tuple[str, ...]] = ()
+    #: `fit` learns from a random sample of so many rows, if there are more.
+    most_rows: ClassVar[int | None] = None
     #: Attributes that `save` writes for information: no part of the fingerprint.
     recorded_names: ClassVar[tuple[str, ...]] = ()
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        """Refuse options that the model has not, before it is made."""
+        refuse_unknown_options(cls, options)
+        made_by_hand(cls)
+        return super().__new__(cls)
 
     def _fit(self, vectors: Vectors, y: ArrayLike | None) -> None:
         """Learn from finite vectors (n, d) float32 and set the attributes named in `learned_names`.
@@ -100,6 +133,12 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         with self._unchanged_on_failure():
             self._fit(self._training_vectors(X), y)
         return self
+
+    def rows_learned(self, n: int) -> int:
+        """Of n vectors, from how many a model with these options learns; once it is fitted."""
+        most = (options_of(self).get("sample"), self.most_rows)
+        held = MAX_TRAINING_BYTES // (4 * int(self.n_features_in_))
+        return min(n, max(1, held), *(rows for rows in most if rows is not None))
 
     @property
     def code_bits(self) -> int:
@@ -212,28 +251,40 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
     def _unchanged_on_failure(self) -> Iterator[None]:
         """Put every attribute back if learning fails or is interrupted half-way."""
         before = dict(vars(self))
+        bar = Bar(f"fitting {type(self).__name__}", "step")
         try:
+            if isinstance(self.callback, str):
+                self._bar = bar
             yield
             self.remember_shapes()
         except BaseException:
             self.__dict__ = before
             raise
+        finally:
+            bar.close()
+            self.__dict__.pop("_bar", None)
 
     def _training_vectors(self, X: ArrayLike | VectorSource) -> Vectors:
         """All of an array; of a source beyond memory, a random sample of rows that fits."""
         if not is_source(X):
             with translate_sklearn_errors():
-                return _refuse_huge(validate_data(self, X, dtype=np.float32, order="C"))
+                return refuse_huge(validate_data(self, X, dtype=np.float32, order="C"))
         n, width = X.shape
         n_rows = min(n, max(1, MAX_TRAINING_BYTES // (4 * max(1, width))))
         sample = sample_rows(X, n_rows, generator_of(self.random_state))
         with translate_sklearn_errors():
-            return _refuse_huge(validate_data(self, sample, dtype=np.float32, order="C"))
+            return refuse_huge(validate_data(self, sample, dtype=np.float32, order="C"))
 
     def _vectors_to_read(self, X: ArrayLike | VectorSource) -> VectorSource | NDArray[Any]:
-        """Check the width; numbers are checked and converted block by block."""
+        """Check the width; numbers are checked and converted block by block.
+
+        A single vector (d,) is a table of one row.
+        """
         check_is_fitted(self)
         if not is_source(X):
+            X = one_vector_as_table(X)
+            if is_plain(X) and X.shape[1] == self.n_features_in_ and not self._names_columns():
+                return X
             with translate_sklearn_errors():
                 return validate_data(self, X, reset=False, dtype="numeric", ensure_all_finite=False)
         if X.shape[1] != self.n_features_in_:
@@ -244,9 +295,11 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
         return X
 
     def _checked(self, block: NDArray[Any]) -> Vectors:
-        # What overflows float32 is refused as infinite; sums may overflow both ways, to NaN.
-        with translate_sklearn_errors(), np.errstate(over="ignore", invalid="ignore"):
-            return check_array(block, dtype=np.float32, order="C", estimator=self)
+        return check_block(self, block)
+
+    def _names_columns(self) -> bool:
+        """Whether the model was fitted on a table with named columns, which must come again."""
+        return hasattr(self, "feature_names_in_")
 
     def _check_sweeps(self, sweeps: int) -> None:
         """Refuse `sweeps` that are no count, or of a model that cannot make any."""
@@ -258,8 +311,14 @@ class VectorModel(TransformerMixin, BaseEstimator, ABC):
 
     def _report(self, step: int, total: int, **values: float) -> None:
         """Tell the caller's `callback`, if the model has one, how far training is."""
-        if self.callback is not None:
+        bar: Bar | None = getattr(self, "_bar", None)
+        if bar is not None:
+            bar(step, total, values)
+        elif callable(self.callback):
             self.callback(Progress(step, total, values))
+
+
+estimators_if_loaded(VectorModel)
 
 
 class BinaryHasher(VectorModel):
@@ -310,6 +369,7 @@ class BinaryHasher(VectorModel):
 
     def transform(self, X: ArrayLike) -> NDArray[np.bool_]:
         """Hash each row of `X` (n, d) to unpacked bits (n, n_bits) bool."""
+        refuse_one_vector(X)
         return unpack_bits(self.encode(X), self.n_bits)
 
     def decode(self, codes: ArrayLike) -> Vectors:
@@ -327,60 +387,6 @@ class BinaryHasher(VectorModel):
         return output_names(self, input_features, "bit", self.n_bits)
 
 
-# What to do about an input that scikit-learn refuses, by a word of its sentence.
-_REMEDIES = {
-    "NaN": "remove or fill these values first",
-    "infinity": "remove these values or rescale the vectors first",
-    "parse": "give real numbers",
-    "features": "use vectors of the same kind as those the model was fitted on",
-}
-
-
-@contextmanager
-def translate_sklearn_errors() -> Iterator[None]:
-    """Turn what scikit-learn refuses into our errors: its sentence on one line, with a remedy."""
-    try:
-        # Infinite numbers are refused; that their sum is none needs no warning.
-        with np.errstate(over="ignore", invalid="ignore"):
-            yield
-    except SghashError:
-        raise
-    except (ValueError, TypeError) as error:
-        sentence = " ".join(str(error).split()).rstrip(".")
-        if "contains NaN" in sentence:
-            # What follows is advice about classifiers.
-            sentence = sentence.partition(". ")[0]
-        remedy = next((text for word, text in _REMEDIES.items() if word in sentence), None)
-        kind = InvalidDtype if isinstance(error, TypeError) else InvalidInput
-        raise kind(f"{sentence}: {remedy}" if remedy else sentence) from error
-
-
-def is_source(X: Any) -> TypeGuard[VectorSource]:
-    """Whether `X` is read by ranges of rows: a memory map or a `VectorSource`."""
-    if isinstance(X, np.ndarray):
-        return isinstance(X, np.memmap) and X.ndim == 2
-    # What isinstance(X, VectorSource) asks, in a tenth of its time.
-    return all(hasattr(X, name) for name in ("shape", "dtype", "read"))
-
-
-def sample_rows(
-    source: VectorSource | NDArray[Any], n_rows: int, rng: np.random.Generator
-) -> Vectors:
-    """Take `n_rows` random rows without replacement, as float32, reading the source once."""
-    n = source.shape[0]
-    # All rows ask for no draw: a caller's generator then goes on as it does for an array.
-    chosen = np.arange(n) if n_rows == n else np.sort(rng.choice(n, size=n_rows, replace=False))
-    sample = np.empty((n_rows, source.shape[1]), dtype=np.float32)
-    filled = 0
-    for first, block in blocks_of(source, BLOCK_ROWS):
-        last = int(np.searchsorted(chosen, first + len(block)))
-        # Numbers too large for float32 become infinite, and are refused as such.
-        with np.errstate(over="ignore"):
-            sample[filled:last] = block[chosen[filled:last] - first]
-        filled = last
-    return sample
-
-
 def _trial_rows(width: int) -> Vectors:
     return np.repeat(np.array([[0.0], [0.5], [1.0]], dtype=np.float32), width, axis=1)
 
@@ -388,13 +394,3 @@ def _trial_rows(width: int) -> Vectors:
 def _expect_shape(verb: str, found: NDArray[Any], shape: tuple[int, int]) -> None:
     if found.shape != shape:
         raise BadFile(f"{verb} gives shape {found.shape} for {shape}")
-
-
-def _refuse_huge(vectors: Vectors) -> Vectors:
-    largest = max(float(vectors.max(initial=0)), -float(vectors.min(initial=0)))
-    if largest > MAX_ABSOLUTE:
-        raise InvalidInput(
-            f"the vectors reach {largest:.3g}, and squares of numbers beyond {MAX_ABSOLUTE:.0e} "
-            "overflow float32: rescale them first"
-        )
-    return vectors

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.errors import BadFile
+from sghash.models.late_estimator import options_of
 from sghash.validation import METRICS, check_choice, check_count, check_n_bits
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _sizes(model: VectorModel) -> dict[str, int]:
     """Lengths that the options and the width of the vectors fix."""
     width = model.n_features_in_
     check_count(width, name="n_features_in_")
-    sizes, options = {"d": int(width)}, model.get_params(deep=False)
+    sizes, options = {"d": int(width)}, options_of(model)
     if "n_bits" in options:
         sizes["b"] = check_n_bits(options["n_bits"])
         sizes["b+1"] = sizes["b"] + 1

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sghash.errors import BadFile, InvalidInput, NewerFormat
 from sghash.files import storage_errors, usual_mode
 from sghash.models.contents import check_contents
+from sghash.models.late_estimator import options_of
 from sghash.models.placing import missing, place
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def fingerprint_of(model: VectorModel) -> str:
     digest = hashlib.sha256()
     head = {
         "model": type(model).__name__,
-        "n_bits": model.get_params(deep=False).get("n_bits"),
+        "n_bits": options_of(model).get("n_bits"),
         "scalars": scalars,
     }
     digest.update(json.dumps(head, sort_keys=True).encode())

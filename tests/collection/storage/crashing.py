@@ -25,6 +25,7 @@ import numpy as np
 
 import sghash
 from sghash import Collection
+from sghash.collection.lists import building
 from sghash.collection.storage import writer
 
 WIDTH, IDS = 12, 120
@@ -34,6 +35,12 @@ WIDTH, IDS = 12, 120
 def make_model(n_bits=20, seed=0):
     training = np.random.default_rng(5).standard_normal((400, WIDTH)).astype(np.float32)
     return sghash.ITQ(n_bits=n_bits, random_state=seed).fit(training)
+
+
+def create(folder):
+    """A collection with partitions, so that compacting writes files of lists as well."""
+    building.N_SAMPLE = 4  # the curve is no matter of the disk
+    Collection.create(folder, make_model(), keep_vectors="float32", partitions=3).close()
 
 
 def shrink_limits():
@@ -169,7 +176,7 @@ def read_marks(out):
 def kill_at_random(folder, trials, seed=0):
     """SIGKILL a writer `trials` times; return counts."""
     clock, rng = random.Random(seed), np.random.default_rng(seed)
-    Collection.create(folder, make_model(), keep_vectors="float32").close()
+    create(folder)
     table, counts = {}, {"kills": 0, "acknowledged": 0, "under way and kept": 0, "finished": 0}
     while counts["kills"] < trials:
         operations = random_operations(rng, table, 30)
@@ -274,7 +281,7 @@ def cut_power_everywhere(folder, step=1, first=1):
     """After each call that changes the disk, go on from what was synced until then."""
     pristine, work = Path(folder) / "pristine", Path(folder) / "work"
     survived = Path(folder) / "survived"
-    Collection.create(pristine, make_model(), keep_vectors="float32").close()
+    create(pristine)
     # Replacing a model is left out: its files are not written by us.
     operations = [o for o in fixed_operations() if o.name != "reencode"]
     counts = {"power cuts": 0, "under way and kept": 0}
@@ -321,7 +328,7 @@ def fixed_operations():
 def stop_everywhere(folder, step=1, first=1):
     """Stop a writer after each call that changes the disk, once cleanly and once mid-write."""
     pristine, work = Path(folder) / "pristine", Path(folder) / "work"
-    Collection.create(pristine, make_model(), keep_vectors="float32").close()
+    create(pristine)
     operations = fixed_operations()
     counts = {"stops": 0, "torn": 0, "under way and kept": 0}
     for torn in (False, True):

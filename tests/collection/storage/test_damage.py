@@ -36,7 +36,9 @@ def everything(folder):
 def folder(tmp_path, model, vectors, monkeypatch):
     """Every kind of file: segments, deleted rows, a log with records, keys, metadata, vectors."""
     monkeypatch.setattr(writer, "LOG_RECORDS", 3)
-    with Collection.create(tmp_path / "c", model, keep_vectors="float16") as collection:
+    with Collection.create(
+        tmp_path / "c", model, keep_vectors="float16", partitions=2
+    ) as collection:
         for start in range(0, 24, 4):
             metadata = {"lang": ["de", "en", None, "ü"], "n": range(4), "x": [0.5, None, 1, 2]}
             keys = [f"key{i}" for i in range(start, start + 4)]
@@ -50,7 +52,9 @@ def folder(tmp_path, model, vectors, monkeypatch):
         collection.delete([100])
         collection.add(vectors[60:62], ["u", "v"], {"flag": [True, False]})
     names = {path.name.split("-")[0] for path in (tmp_path / "c").iterdir()}
-    assert names == {"manifest.json", "segment", "deleted", "log", "model", "writer.lock"}
+    assert names == {
+        "manifest.json", "segment", "deleted", "lists", "log", "model", "writer.lock"
+    }  # fmt: skip
     return tmp_path / "c"
 
 

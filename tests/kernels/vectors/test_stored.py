@@ -29,13 +29,13 @@ def test_halves_are_widened_where_the_cpu_cannot(metric, rng, monkeypatch):
     queries = rng.standard_normal((5, 21)).astype(np.float32)
     rows = rng.integers(-1, 50, (5, 30))
     expected = kept.kept_distances(vectors, rows, queries, metric)
-    monkeypatch.setattr(kept, "_HALVES", False)
+    monkeypatch.setattr(kept, "HALVES", False)
     monkeypatch.setattr(kept, "_WIDENED_ROWS", 7)
     found = kept.kept_distances(vectors, rows, queries, metric)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.skipif(not kept._HALVES, reason="this CPU does not widen by itself")
+@pytest.mark.skipif(not kept.HALVES, reason="this CPU does not widen by itself")
 def test_every_half_is_widened_right():
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     halves = halves[np.isfinite(halves)]

@@ -208,7 +208,7 @@ def test_without_torch_fitting_says_what_to_install():
     out = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True
     )
-    assert "pip install 'sghash[torch]'" in out.stdout
+    assert "pip install" in out.stdout and "[torch]'" in out.stdout
 
 
 def test_any_module_can_be_trained_and_is_left_alone(tmp_path):

@@ -47,7 +47,7 @@ def quick(**options: Any) -> SGH:
         ({"recipe__standardize": "no"}, "standardize must be True or False, got 'no'"),
         ({"recipe__refit": None}, "refit must be True or False, got None"),
         ({"supervised": "yes"}, "supervised must be True or False, got 'yes'"),
-        ({"callback": 3}, "callback must be a function of one argument or None, got 3"),
+        ({"callback": 3}, 'callback must be a function of one argument, "bar" or None, got 3'),
     ],
 )
 def test_options_that_cannot_be_used(
@@ -150,7 +150,8 @@ def test_pairs_and_labels_use_their_weight(clusters: np.ndarray) -> None:
 def test_max_rows_bounds_what_is_looked_at(clusters: np.ndarray) -> None:
     """Of wide vectors, never more than 256 MiB, unless all are asked for."""
     settings = [settings_of(quick(max_rows=n)) for n in (None, 700, 10**9)]
-    assert [ranked_rows(s, 5000, 20) for s in settings] == [5000, 700, (1 << 28) // 80]
+    assert [ranked_rows(s, 5000, 20) for s in settings] == [5000, 700, 5000]
+    assert [ranked_rows(s, 10**8, 20) for s in settings] == [10**8, 700, (1 << 28) // 80]
     assert quick().max_rows == 100_000
     all_rows = quick(max_rows=None, n_steps=20).fit(clusters)
     assert all_rows.fingerprint_ == quick(max_rows=3000, n_steps=20).fit(clusters).fingerprint_

@@ -13,8 +13,10 @@ from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import metric_of, open_rows, path_type, rows_options, rows_type
 from sghash.cli.model_choice import Choice, build, check_kind, fit, model_options
 from sghash.cli.printing import show
+from sghash.cli.progress import row_bar
 from sghash.cli.rows_in import Incoming, add_all, adding_options, read_incoming
 from sghash.collection import Collection
+from sghash.collection.storage.manifest import check_partitions
 from sghash.errors import InvalidInput
 
 
@@ -36,6 +38,11 @@ from sghash.errors import InvalidInput
     type=click.Choice(["float16", "float32"]),
     help="Also store the vectors, for exact distances (--rerank vectors).",
 )
+@click.option(
+    "--partitions",
+    metavar="auto|N",
+    help="Put rows into lists, so that --target-recall visits few of them: auto, or how many.",
+)
 @click.option("--empty", is_flag=True, help="Fit on VECTORS, but add none of them.")
 @model_options
 @adding_options
@@ -48,6 +55,7 @@ def command(
     vectors: str | None,
     fitted: Path | None,
     keep_vectors: str | None,
+    partitions: str | None,
     empty: bool,
     spec: str,
     n_bits: int,
@@ -70,6 +78,7 @@ def command(
     --metric is also what --rerank scores later.
     """
     _check_arguments(context, collection, vectors, fitted, empty)
+    lists = _partitions(partitions)
     incoming = None
     if vectors is not None:
         incoming = read_incoming(
@@ -83,23 +92,32 @@ def command(
         # What `rerank` scores; a model that has a metric of its own knows it.
         metric = metric or model.metric or metric_of(vectors)
     check_kind(model, metric)
+    learned = None
     if fitted is None and incoming is not None:
-        fit(model, incoming.rows)
+        learned = fit(model, incoming.rows)
     _check_width(model, incoming)
-    Collection.create(collection, model, keep_vectors=keep_vectors, metric=metric).close()
+    Collection.create(
+        collection, model, keep_vectors=keep_vectors, metric=metric, partitions=lists
+    ).close()
     n_rows = 0
     if incoming is not None and not empty:
         n_rows = _fill(collection, incoming, start)
+        if lists is not None:
+            _put_into_lists(collection)
     facts = {
         "collection": str(collection),
         "model": type(model).__name__,
         "n_bits": model.code_bits,
         "dimensions": int(model.n_features_in_),
         "keep_vectors": keep_vectors,
+        "partitions": lists,
         "rows": n_rows,
         "fingerprint": model.fingerprint_,
     }
-    text = f"{facts['model']} with {model.code_bits} bits, {n_rows} rows: {collection}"
+    if learned is not None:
+        facts["vectors_read"] = learned.n_read
+    origin = "" if learned is None else f" learned from {learned}"
+    text = f"{facts['model']} with {model.code_bits} bits{origin}, {n_rows} rows: {collection}"
     show(facts, text, as_json=as_json)
 
 
@@ -123,6 +141,18 @@ def _check_arguments(
             source = context.get_parameter_source(str(parameter.name))
             if useless and parameter.name in names and source is given:
                 raise InvalidInput(f"{parameter.opts[-1]} has no use here: {why}")
+
+
+def _partitions(text: str | None) -> int | str | None:
+    """How many lists, as the library takes it."""
+    given: int | str | None = int(text) if text is not None and text.isdecimal() else text
+    return check_partitions(given)
+
+
+def _put_into_lists(collection: Path) -> None:
+    """Lists are made by `compact`: at once, for all rows are there."""
+    with row_bar("making lists") as bar, Collection.open(collection, writable=True) as opened:
+        opened.compact(callback=bar)
 
 
 def _fill(collection: Path, incoming: Incoming, start: int) -> int:

@@ -62,19 +62,20 @@ def command(
     if metric is not None and model.metric is None:
         raise InvalidInput(f"{type(model).__name__} takes no account of a metric: leave it out")
     rows = open_rows(vectors, key=key, start=start, stop=stop)
-    seconds = fit(model, rows)
+    fitted = fit(model, rows)
     model.save(model_folder, overwrite=overwrite)
     facts = {
         "model": type(model).__name__,
         "folder": str(model_folder),
         "n_bits": n_bits,
-        "vectors": rows.shape[0],
+        "vectors": fitted.n,
+        "vectors_read": fitted.n_read,
         "dimensions": rows.shape[1],
-        "seconds": round(seconds, 3),
+        "seconds": round(fitted.seconds, 3),
         "fingerprint": model.fingerprint_,
     }
     text = (
-        f"{facts['model']} with {n_bits} bits learned from {rows.shape[0]} vectors of "
-        f"{rows.shape[1]} numbers in {seconds:.1f} s: {model_folder}"
+        f"{facts['model']} with {n_bits} bits learned from {fitted} of "
+        f"{rows.shape[1]} numbers in {fitted.seconds:.1f} s: {model_folder}"
     )
     show(facts, text, as_json=as_json)

@@ -17,11 +17,12 @@ from sghash.cli.inputs import data_part, dataset_names, key_option, open_rows, r
 from sghash.cli.printing import printable, show
 from sghash.cli.streams import STDIO, check_readable
 from sghash.cli.verbs.verify import advice_for
-from sghash.data import READERS
+from sghash.data import READERS, ending_of
 from sghash.data.catalog import CATALOG
 from sghash.errors import BadFile, InvalidInput
 from sghash.models import MODELS, model_class
 from sghash.models.capabilities import Capabilities
+from sghash.optional import install_command
 from sghash.validation import available_cores
 
 EXTRAS = {
@@ -82,9 +83,7 @@ def _installation() -> dict[str, Any]:
         "cores": available_cores(),
         "packages": {name: importlib.metadata.version(name) for name in CORE},
         "extras": {
-            extra: "installed"
-            if importlib.util.find_spec(module)
-            else f"pip install 'sghash[{extra}]'"
+            extra: "installed" if importlib.util.find_spec(module) else install_command(extra)
             for extra, module in EXTRAS.items()
         },
         "models": list(MODELS),
@@ -94,7 +93,7 @@ def _installation() -> dict[str, Any]:
 
 
 def _holds_rows(what: str) -> bool:
-    return what == STDIO or (Path(what).is_file() and what.endswith(tuple(READERS)))
+    return what == STDIO or (Path(what).is_file() and ending_of(what) is not None)
 
 
 def _describe(what: str, key: str | None) -> dict[str, Any]:
@@ -118,7 +117,7 @@ def _describe(what: str, key: str | None) -> dict[str, Any]:
     check_readable(path)
     with open(path, "rb") as stream:
         is_index = stream.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
-    if is_index or not path.name.endswith(tuple(READERS)):
+    if is_index or ending_of(path) is None:
         return _index(path)
     return _vectors(what, key)
 
@@ -137,7 +136,7 @@ def _index(path: Path) -> dict[str, Any]:
 
 
 def _has_vectors(folder: Path) -> bool:
-    return any(entry.name.endswith(tuple(READERS)) for entry in folder.iterdir())
+    return any(ending_of(entry) is not None for entry in folder.iterdir())
 
 
 def _vectors(what: str, key: str | None) -> dict[str, Any]:

@@ -57,6 +57,12 @@ MAX_CELL = 48
     help="Rows that the codes let through to --rerank: a number, all, or a pair as in 500,50.",
 )
 @click.option(
+    "--target-recall",
+    type=float,
+    metavar="SHARE",
+    help="Find this share of the true neighbours, as in 0.95, and visit no more than that takes.",
+)
+@click.option(
     "--where",
     help="Condition on metadata, as in: year >= 2000 and lang in ('de', 'en').",
 )
@@ -73,6 +79,7 @@ def command(
     k: int,
     rerank: str,
     shortlist: str | None,
+    target_recall: float | None,
     where: str | None,
     among: str | None,
     as_keys: bool,
@@ -92,9 +99,11 @@ def command(
     opened = open_collection(collection)
     rows = open_rows(queries, key=key, start=start, stop=stop)
     chosen: Any = where if among is None else read_ids(among, as_keys=as_keys)
+    if k > len(opened) > 0:
+        say(f"{collection} holds {len(opened)} rows, fewer than --k {k}: all are shown", err=True)
     found = _search(
         opened, rows, min(k, max(1, len(opened))), rerank=rerank,
-        shortlist=_shortlist(shortlist), where=chosen, threads=threads,
+        shortlist=_shortlist(shortlist), where=chosen, threads=threads, target_recall=target_recall,
     )  # fmt: skip
     answers = _answers(opened, found, start)
     for text in _as_json(answers) if as_json else _as_table(opened, answers):

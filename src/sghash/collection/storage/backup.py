@@ -13,13 +13,14 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from sghash.collection.lists.stored import LISTS_MAGIC, Lists
 from sghash.collection.moment import Moment
 from sghash.collection.storage.disk import WriterLock, write_new
 from sghash.collection.storage.folders import make_folders, names_in, remove_ours
 from sghash.collection.storage.log import create_log, read_log
 from sghash.collection.storage.manifest import (
     NAME,
-    VERSION,
+    NUMBERED,
     Manifest,
     SegmentEntry,
     is_ours,
@@ -95,7 +96,7 @@ class _Copy:
     def __init__(self, moment: Moment, target: Path, callback: Progress | None) -> None:
         self._state, self._holder = moment
         self._target, self._callback = target, callback
-        self._present = _segments_in(target)
+        self._present = _files_in(target)
         numbers = [int(name.split("-")[1]) for name in names_in(target) if _is_numbered(name)]
         self._number = max([self._state.manifest.next_file, *(n + 1 for n in numbers)])
         self._total, self._done = max(1, len(self._state)), 0
@@ -115,7 +116,7 @@ class _Copy:
             manifest, identity=manifest.identity or new_identity(), segments=tuple(entries),
             n_rows=len(state), log=log, log_identity=identity, log_end=0,
             copied_end=state.log_end, next_id=state.next_id, next_file=self._number,
-            columns=dict(state.kinds), version=VERSION, **describe_model(folder),
+            columns=dict(state.kinds), version=manifest.written_version, **describe_model(folder),
         )  # fmt: skip
 
     def _place_model(self, folder: Path) -> None:
@@ -142,10 +143,24 @@ class _Copy:
             name, len(segment.rows), identity=file.identity, checksum=file.checksum,
             kind=segment.rows.index.kind,
         )  # fmt: skip
+        if (lists := segment.rows.lists) is not None:
+            entry = self._lists(lists, entry)
         if segment.alive is not None:
             entry = write_marks(self._target / self._name("deleted"), segment, entry)
         self._tell(segment.n_alive)
         return entry
+
+    def _lists(self, lists: Lists, entry: SegmentEntry) -> SegmentEntry:
+        """Copy the lists of a segment byte by byte, unless they are there."""
+        file = lists.file
+        name = self._present.get((file.identity, file.checksum))
+        if name is None:
+            name = self._name("lists")
+            file.verify()
+            write_new(self._target / name, _blocks(file.data))
+        return replace(
+            entry, lists=name, lists_identity=file.identity, lists_checksum=file.checksum
+        )
 
     def _rewritten(self, segments: list[Segment]) -> SegmentEntry:
         entry = write_segment(self._target / self._name("segment"), segments)
@@ -162,13 +177,15 @@ class _Copy:
             self._callback(self._done, self._total)
 
 
-def _segments_in(target: Path) -> dict[tuple[str, int], str]:
-    """Identity and checksum -> name of the whole segments that an earlier call has copied."""
+def _files_in(target: Path) -> dict[tuple[str, int], str]:
+    """Identity and checksum -> name of whole segments and lists that an earlier call has copied."""
     found = {}
+    magics = {"segment": MAGIC, "lists": LISTS_MAGIC}
     for name in sorted(names_in(target)):
-        if name.startswith("segment-") and is_ours(name):
+        magic = magics.get(name.split("-")[0])
+        if magic is not None and is_ours(name):
             try:
-                file = read_sections(target / name, MAGIC)
+                file = read_sections(target / name, magic)
                 file.verify()
             except (BadFile, OSError):
                 continue
@@ -177,7 +194,7 @@ def _segments_in(target: Path) -> dict[tuple[str, int], str]:
 
 
 def _is_numbered(name: str) -> bool:
-    return is_ours(name) and name.startswith(("segment-", "deleted-", "log-"))
+    return is_ours(name) and name.split("-")[0] in NUMBERED
 
 
 def _blocks(data: memoryview) -> Iterator[memoryview]:

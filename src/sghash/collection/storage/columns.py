@@ -1,7 +1,8 @@
 """Metadata: named columns of whole numbers, numbers, truth values or text, with gaps allowed.
 
-None is a gap. NaN is a number like others, stored as it came: it equals nothing, not even itself.
-No number is ever rounded: one that its column cannot hold exactly is refused.
+None is a gap. Dates are stored as text in ISO 8601, lists as JSON text. NaN is a number like
+others, stored as it came: it equals nothing, not even itself. No number is ever rounded: one that
+its column cannot hold exactly is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.collection.storage.plain_values import mapping_of, plain
 from sghash.collection.storage.texts import Texts, empty_texts, join_texts, texts_of
 from sghash.errors import InvalidDtype, InvalidInput
 
@@ -51,6 +53,7 @@ def columns_of(metadata: Mapping[str, Any] | None, n: int) -> dict[str, Column]:
     """Check `metadata`, a mapping of column names to n values each; None is a gap."""
     if metadata is None:
         return {}
+    metadata = mapping_of(metadata)
     if not isinstance(metadata, Mapping):
         raise InvalidDtype(
             f"metadata must map column names to sequences of values, got {type(metadata).__name__}"
@@ -90,7 +93,7 @@ def _column(name: str, values: Any) -> Column:
         values = values.tolist()  # what is masked becomes None, a gap
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         return _column_of_array(name, values)
-    items = [v.item() if isinstance(v, np.generic) else v for v in values]
+    items = [plain(name, value) for value in values]
     kind = _kind_of(name, items)
     present = np.fromiter((item is not None for item in items), dtype=np.bool_, count=len(items))
     if kind == "text":

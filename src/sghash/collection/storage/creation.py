@@ -72,7 +72,7 @@ def _refuse_others(folder: Path) -> None:
 
 def _is_unfinished(path: Path) -> bool:
     """Whether nothing that anybody was promised can be in a file without a manifest."""
-    if not is_ours(path.name) or path.name.startswith(("segment-", "deleted-")):
+    if not is_ours(path.name) or path.name.startswith(("segment-", "deleted-", "lists-")):
         return False
     if not path.name.startswith("log-"):
         return True

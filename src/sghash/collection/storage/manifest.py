@@ -17,25 +17,35 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sghash.collection.storage.columns import KINDS
 from sghash.collection.storage.disk import replace_file
 from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
 from sghash.files import storage_errors
-from sghash.index import INDEXES
+from sghash.index import HammingIndex, TableIndex
+from sghash.index.lists.centroids import MAX_LISTS
 from sghash.validation import MAX_ID, METRICS, check_n_bits
 
 NAME = "manifest.json"
 FORMAT = "sghash-collection"
-VERSION = 2
+VERSION = 3
+#: The version of a collection without partitions: what it says was known before there were any.
+FLAT_VERSION = 2
 #: What a segment may be: the kind of its index.
-SEGMENT_KINDS = tuple(INDEXES)
+SEGMENT_KINDS = (HammingIndex.kind, TableIndex.kind)
+#: Partitions wherever that pays.
+AUTO = "auto"
 # Far fewer than names can hold: a number of a file never grows out of its name.
 MAX_FILES = 10**15
 KEPT = ("float16", "float32")
 
-_NAMES = {
-    kind: re.compile(rf"{kind}-[0-9]{{8,18}}", re.ASCII) for kind in ("segment", "deleted", "log")
-}
+#: What names with a number begin with.
+NUMBERED = ("segment", "deleted", "lists", "log")
+# What a manifest of an earlier version does not say, of itself and of a segment.
+_SINCE_3 = ("partitions",), ("lists", "lists_identity", "lists_checksum")
+
+_NAMES = {kind: re.compile(rf"{kind}-[0-9]{{8,18}}", re.ASCII) for kind in NUMBERED}
 _NAMES["model"] = re.compile(r"model-[0-9a-f]{16}")
 _LEFT_OVER = re.compile(
     rf"{re.escape(NAME)}\.new|\.model-[0-9a-f]{{16}}\.((old\.)?[a-z0-9_]{{8}}|(new|old)\.[0-9a-f]{{16}})"
@@ -48,6 +58,19 @@ def new_identity() -> str:
     return secrets.token_hex(16)
 
 
+def check_partitions(partitions: Any) -> int | str | None:
+    """The option of that name, or one sentence."""
+    if partitions is None or (isinstance(partitions, str) and partitions == AUTO):
+        return partitions
+    whole = isinstance(partitions, (int, np.integer)) and not isinstance(partitions, bool)
+    if not whole or not 1 <= partitions <= MAX_LISTS:
+        raise InvalidInput(
+            f'partitions must be "auto", None or a number of lists from 1 to {MAX_LISTS}, got '
+            f"{partitions!r}"
+        )
+    return int(partitions)
+
+
 def is_ours(name: str) -> bool:
     """Whether a name in a collection's folder is one that only a collection gives."""
     patterns = [*_NAMES.values(), _LEFT_OVER]
@@ -56,7 +79,7 @@ def is_ours(name: str) -> bool:
 
 @dataclass(frozen=True)
 class SegmentEntry:
-    """A segment file, how many rows it has, and the file that marks its deleted ones.
+    """A segment file, how many rows it has, its deleted marks, and its lists where it has them.
 
     Identities are empty, and checksums None, where version 1 wrote the file.
     """
@@ -69,6 +92,9 @@ class SegmentEntry:
     deleted_identity: str = ""
     deleted_checksum: int | None = None
     kind: str = SEGMENT_KINDS[0]
+    lists: str | None = None
+    lists_identity: str = ""
+    lists_checksum: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +105,8 @@ class Manifest:
     the log was when a writer last closed it; `copied_end` how long the original's log was when this
     was copied from it, 0 unless it is a copy that no writer has changed since; `plan` is what was
     measured about searching this collection, None if nothing was. `kind` is that of the index in
-    every segment; codes of the kind "tables" have `n_bits` / 8 bytes.
+    every segment; codes of the kind "tables" have `n_bits` / 8 bytes. `partitions` says whether
+    `compact` makes lists: how many, "auto" or None.
     """
 
     n_bits: int
@@ -103,28 +130,33 @@ class Manifest:
     model_bytes: int = 0
     plan: dict[str, Any] | None = None
     kind: str = SEGMENT_KINDS[0]
-    version: int = VERSION
+    partitions: int | str | None = None
+    version: int = FLAT_VERSION
 
     @property
     def has_old_files(self) -> bool:
         """Whether this, or a segment it names, is of an earlier format than what is written now."""
-        return self.version < VERSION or any(not entry.identity for entry in self.segments)
+        return self.version < FLAT_VERSION or any(not entry.identity for entry in self.segments)
+
+    @property
+    def written_version(self) -> int:
+        """The lowest version that can say all this: programs of before read what they can."""
+        return FLAT_VERSION if self.partitions is None else VERSION
 
     def files(self) -> set[str]:
         """Names of all files and folders it refers to, and of itself."""
         named = {NAME, self.model, self.log}
         for segment in self.segments:
             named.add(segment.file)
-            if segment.deleted:
-                named.add(segment.deleted)
+            named |= {name for name in (segment.deleted, segment.lists) if name}
         return named
 
     def following(self, **changes: Any) -> Manifest:
         """The next generation, with some fields changed; what was of version 1 is so no more."""
         identity = self.identity or new_identity()
         return replace(
-            self, generation=self.generation + 1, identity=identity, version=VERSION, copied_end=0,
-            **changes,
+            self, generation=self.generation + 1, identity=identity,
+            version=self.written_version, copied_end=0, **changes,
         )  # fmt: skip
 
     def same_files(self, other: Manifest) -> bool:
@@ -137,6 +169,11 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Put the manifest in place; from now on the collection is what it says."""
     body = asdict(manifest)
     version = body.pop("version")
+    if version < VERSION:
+        own, of_segments = _SINCE_3
+        for entry, names in [(body, own), *((entry, of_segments) for entry in body["segments"])]:
+            for name in names:
+                del entry[name]
     line = json.dumps(
         {"format": FORMAT, "format_version": version, **body}, sort_keys=True
     ).encode()
@@ -151,7 +188,7 @@ def read_manifest(folder: Path) -> Manifest:
             data = path.read_bytes()
     except StorageError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
-            raise BadFile(f"{folder} is not a collection: it has no {NAME}") from error
+            raise _no_collection(folder) from error
         raise
     line, _, checksum = data.partition(b"\n")
     if checksum != hashlib.sha256(line).hexdigest().encode() + b"\n":
@@ -211,7 +248,15 @@ def _check(manifest: Manifest) -> None:
     for entry in manifest.segments:
         _check_entry(entry)
         _expect(entry.kind == manifest.kind, "segments")
-    named = [name for entry in manifest.segments for name in (entry.file, entry.deleted) if name]
+    _expect(_is_partitions(manifest.partitions), "partitions")
+    _expect(manifest.partitions is None or manifest.version >= VERSION, "format_version")
+    _expect(manifest.partitions is not None or not any(e.lists for e in manifest.segments), "lists")
+    named = [
+        name
+        for entry in manifest.segments
+        for name in (entry.file, entry.deleted, entry.lists)
+        if name
+    ]
     _expect(len(set(named)) == len(named), "segments")
 
 
@@ -221,7 +266,10 @@ def _check_entry(entry: SegmentEntry) -> None:
     _expect(entry.deleted is None or _named("deleted", entry.deleted), "segments")
     _expect(_is_identity(entry.identity, required=False), "segments")
     _expect(_is_identity(entry.deleted_identity, required=False), "segments")
-    for number in (entry.checksum, entry.deleted_checksum):
+    _expect(entry.lists is None or _named("lists", entry.lists), "segments")
+    _expect(_is_identity(entry.lists_identity, required=entry.lists is not None), "segments")
+    _expect(entry.lists is None or _is_count(entry.lists_checksum), "segments")
+    for number in (entry.checksum, entry.deleted_checksum, entry.lists_checksum):
         _expect(number is None or _is_count(number), "segments")
     _check_kind(entry.kind, entry.file)
 
@@ -238,6 +286,10 @@ def _check_kind(kind: Any, name: str) -> None:
 def _expect(right: bool, name: str) -> None:
     if not right:
         raise ValueError(f"its {name} is not valid")
+
+
+def _is_partitions(value: Any) -> bool:
+    return value is None or value == AUTO or (_is_count(value) and 1 <= value <= MAX_LISTS)
 
 
 def _is_count(value: Any) -> bool:
@@ -265,3 +317,16 @@ def _named(kind: str, name: Any) -> bool:
 
 def _plain(name: str) -> bool:
     return name not in ("", ".", "..") and not set(name) & set("/\\\0:")
+
+
+def _no_collection(folder: Path) -> BadFile:
+    if not folder.exists():
+        return BadFile(
+            f"there is no collection {folder}: check the path, or make one with Collection.create"
+        )
+    if not folder.is_dir():
+        return BadFile(f"{folder} is not a collection but a file: give the folder of one")
+    return BadFile(
+        f"{folder} is not a collection: it has no {NAME}; check the path, or make one with "
+        "Collection.create"
+    )

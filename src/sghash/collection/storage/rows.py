@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.collection.lists.stored import Lists
 from sghash.collection.storage.columns import KINDS, Column, join_columns
 from sghash.collection.storage.texts import KeyTable, Texts, empty_texts, join_texts, key_table
 from sghash.errors import BadFile
@@ -21,18 +22,23 @@ from sghash.index import CodeIndex, TableIndex
 from sghash.index.rows import RowIds, row_ids
 from sghash.validation import MAX_ID, Codes, Ids
 
+#: Length of a shortlist, the recall it has, and the standard error of that.
+Measured = tuple[tuple[int, float, float], ...]
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Codes and ids in an index; `vectors` and `keys` may be None."""
+    """Codes and ids in an index; `vectors`, `keys` and `lists` may be None."""
 
     index: CodeIndex
     vectors: NDArray[Any] | None = None
     keys: Texts | None = None
     columns: Mapping[str, Column] = field(default_factory=dict)
     stored_keys: KeyTable | None = None
+    lists: Lists | None = None
     _table: KeyTable | None = field(default=None, init=False, repr=False)
     _scored: tuple[TableIndex, TableIndex] | None = field(default=None, init=False, repr=False)
+    _measured: Measured | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -61,6 +67,15 @@ class Rows:
             kept = like, like.over(self.codes, self.index.row_ids)
             object.__setattr__(self, "_scored", kept)
         return kept[1]
+
+    @property
+    def measured(self) -> Measured | None:
+        """What was found out about searching these rows without lists; None before."""
+        return self._measured
+
+    def remember(self, measured: Measured) -> None:
+        """Keep what was found out: these rows never change."""
+        object.__setattr__(self, "_measured", measured)
 
     def ids_at(self, rows: NDArray[np.int64] | slice) -> Ids:
         """Ids of these rows."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.collection.lists.stored import are_lists_of, check_identity, read_lists
 from sghash.collection.storage.columns import join_columns
 from sghash.collection.storage.disk import write_new
 from sghash.collection.storage.manifest import SegmentEntry, new_identity
@@ -107,13 +108,15 @@ class View(NamedTuple):
 def read_segment(folder: Path, entry: SegmentEntry, shape: Shape, *, in_memory: bool) -> Segment:
     """Map a segment file, and read which of its rows are deleted."""
     file = read_sections(folder / entry.file, MAGIC, in_memory=in_memory)
-    _check_identity(file, entry.identity, entry.checksum, folder)
+    check_identity(file, entry.identity, entry.checksum, folder)
     kind = file.about.get("kind", entry.kind)
     if not kind == entry.kind == shape.like.kind:
         raise BadFile(f"{file.path} is of the kind {kind!r}, the manifest says {entry.kind!r}")
     rows = checked_rows(file.path, file.about, file.arrays, shape)
     if len(rows) != entry.n:
         raise BadFile(f"{file.path} has {len(rows)} rows, the manifest says {entry.n}")
+    if entry.lists is not None:
+        rows = replace(rows, lists=read_lists(folder, entry, in_memory=in_memory))
     return Segment(rows, file, read_marks(folder, entry))
 
 
@@ -126,6 +129,8 @@ def is_still(segment: Segment, entry: SegmentEntry, folder: Path) -> bool:
     """Whether a mapped segment is what the manifest names, and not only called the same."""
     file = segment.file
     if file is None or file.path != folder / entry.file or file.identity != entry.identity:
+        return False
+    if not are_lists_of(entry, segment.rows.lists):
         return False
     if not entry.identity:  # version 1: the same file then
         with suppress(OSError):
@@ -156,7 +161,7 @@ def read_marks(folder: Path, entry: SegmentEntry) -> NDArray[np.bool_] | None:
     if entry.deleted is None:
         return None
     file = read_sections(folder / entry.deleted, DELETED_MAGIC, in_memory=True)
-    _check_identity(file, entry.deleted_identity, entry.deleted_checksum, folder)
+    check_identity(file, entry.deleted_identity, entry.deleted_checksum, folder)
     bits = file.arrays.get("deleted", np.empty(0))
     if file.about.get("n") != entry.n or bits.shape != (-(-entry.n // 8),) or bits.dtype != "u1":
         raise BadFile(f"{file.path} does not mark the {entry.n} rows of {entry.file}")
@@ -164,14 +169,6 @@ def read_marks(folder: Path, entry: SegmentEntry) -> NDArray[np.bool_] | None:
         raise BadFile(f"{file.path} marks the rows of another segment: restore it from a copy")
     alive: NDArray[np.bool_] = np.unpackbits(bits, count=entry.n) == 0
     return alive
-
-
-def _check_identity(file: SectionFile, identity: str, checksum: int | None, folder: Path) -> None:
-    if file.identity != identity or checksum not in (None, file.checksum):
-        raise BadFile(
-            f"{file.path} is not the file that the manifest of {folder} names, though it is called "
-            "the same: restore it from a copy"
-        )
 
 
 def write_segment(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.collection.lists.stored import Lists, verify_lists
 from sghash.collection.storage.loading import load_state
 from sghash.collection.storage.manifest import NAME, read_manifest
 from sghash.collection.storage.rows import Rows
@@ -20,6 +21,8 @@ from sghash.files import storage_errors
 from sghash.validation import MAX_ID, check_codes
 
 _ATTEMPTS = 100
+#: Recalls that `stats` says the cost of.
+TARGETS = (0.8, 0.9, 0.95, 0.99)
 
 
 class Summary(NamedTuple):
@@ -54,7 +57,9 @@ def _verify(folder: Path, state: State, callback: Progress | None) -> Summary:
     manifest = state.manifest
     verify_model(folder, manifest)
     model = load_checked(folder, manifest)
+    lists = [segment.rows.lists for segment in state.stored if segment.rows.lists is not None]
     files = [segment.file for segment in state.stored if segment.file is not None]
+    files += [some.file for some in lists]
     n_bytes = 0
     for done, file in enumerate(files, start=1):
         n_bytes += file.verify()
@@ -63,6 +68,8 @@ def _verify(folder: Path, state: State, callback: Progress | None) -> Summary:
     for segment in state.segments():
         name = folder / manifest.log if segment.file is None else segment.file.path
         check_contents(name, segment.rows, manifest.n_bits, model)
+        if segment.rows.lists is not None:
+            verify_lists(segment.rows.lists, segment.rows.codes, manifest, model)
     _check_once(folder, state)
     # Marks of deleted rows were tested when the state was read.
     plain = [folder / NAME, folder / manifest.log]
@@ -139,11 +146,29 @@ def _expect(right: Any, name: str) -> None:
         raise ValueError(f"its {name} are not valid")
 
 
+def _ceiling(lists: list[Lists]) -> float | None:
+    """The highest recall that all lists were measured to have."""
+    curves = [curve for some in lists if (curve := some.curve) is not None]
+    return round(min(curve.ceiling.recall for curve in curves), 4) if curves else None
+
+
+def _costs(lists: list[Lists]) -> dict[str, float] | None:
+    """What a query cost by the recall to be reached, where all lists were measured."""
+    curves, found = [some.curve for some in lists], {}
+    for target in TARGETS:
+        points = [None if curve is None else curve.cheapest(target) for curve in curves]
+        if points and None not in points:
+            found[f"{target:g}"] = round(sum(p.cost for p in points if p is not None), 1)
+    return found or None
+
+
 def stats(state: State) -> dict[str, Any]:
     """Counts and sizes, of what the state holds: its files may have been replaced since."""
     manifest = state.manifest
     n = len(state)
     stored = sum(len(s.file.data) for s in state.stored if s.file is not None)
+    lists = [s.rows.lists for s in state.stored if s.rows.lists is not None]
+    list_bytes = sum(len(some.file.data) for some in lists)
     return {
         "n_rows": n,
         "n_deleted": sum(len(s.rows) - s.n_alive for s in state.segments()),
@@ -154,12 +179,19 @@ def stats(state: State) -> dict[str, Any]:
         "width": manifest.width,
         "metric": manifest.metric,
         "keep_vectors": manifest.keep_vectors,
+        "partitions": manifest.partitions,
+        "lists": sum(some.n_lists for some in lists),
+        "lists_learned_from": lists[0].origin if lists else None,
+        "rows_in_lists": sum(s.n_alive for s in state.stored if s.rows.lists is not None),
+        "best_recall_of_lists": _ceiling(lists),
+        "microseconds_for_recall": _costs(lists),
         "fingerprint": manifest.fingerprint,
         "columns": dict(state.kinds),
         "segment_bytes": stored,
+        "list_bytes": list_bytes,
         "log_bytes": state.log_end,
         "model_bytes": manifest.model_bytes,
-        "bytes_per_row": (stored + state.log_end) / n if n else 0.0,
+        "bytes_per_row": (stored + list_bytes + state.log_end) / n if n else 0.0,
         "format_version": manifest.version,
         "has_old_files": manifest.has_old_files,
     }

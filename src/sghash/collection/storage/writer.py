@@ -10,11 +10,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from sghash.collection.lists.building import Build
+from sghash.collection.lists.stored import write_lists
 from sghash.collection.storage.disk import WriterLock
 from sghash.collection.storage.folders import remove_ours
 from sghash.collection.storage.loading import load_state, with_manifest
@@ -27,8 +31,15 @@ from sghash.collection.storage.manifest import (
     write_manifest,
 )
 from sghash.collection.storage.rows import Rows, describe_rows, rows_to_arrays
-from sghash.collection.storage.segments import Encode, Progress, Segment, write_marks, write_segment
-from sghash.collection.storage.state import Draft, State
+from sghash.collection.storage.segments import (
+    Encode,
+    Progress,
+    Segment,
+    read_segment,
+    write_marks,
+    write_segment,
+)
+from sghash.collection.storage.state import Draft, State, shape_of
 from sghash.errors import BadFile, StorageError
 from sghash.files import storage_errors, sync_folder
 from sghash.index.container import pack_sections, unpack_sections
@@ -40,6 +51,14 @@ LOG_BYTES = 1 << 24
 LOG_RECORDS = 1024
 MAX_SEGMENTS = 16
 MERGE_SEGMENTS = 12
+
+
+class Whole(NamedTuple):
+    """All rows become one segment: with new codes, with changes of the manifest, in lists."""
+
+    encode: Encode | None = None
+    changes: Mapping[str, Any] = MappingProxyType({})
+    build: Build | None = None
 
 
 class Writer:
@@ -112,19 +131,21 @@ class Writer:
         """Delete rows, durably."""
         self._record({"op": "delete"}, {"ids": ids})
 
-    def compact(self, *, callback: Progress | None = None) -> None:
-        """Bring all rows into one segment without deleted ones."""
-        self._guarded(lambda: self._flush(self.state, merge_all=True, callback=callback))
+    def compact(self, *, build: Build | None = None, callback: Progress | None = None) -> None:
+        """Bring all rows into one segment without deleted ones, in lists that `build` makes."""
+        self._guarded(lambda: self._flush(self.state, Whole(build=build), callback=callback))
 
     def reencode(
-        self, changes: Mapping[str, Any], encode: Encode, *, callback: Progress | None = None
+        self,
+        changes: Mapping[str, Any],
+        encode: Encode,
+        *,
+        build: Build | None = None,
+        callback: Progress | None = None,
     ) -> None:
         """Write all rows anew with codes made by `encode`, and the manifest's `changes`."""
-        self._guarded(
-            lambda: self._flush(
-                self.state, merge_all=True, encode=encode, changes=changes, callback=callback
-            )
-        )
+        whole = Whole(encode, changes, build)
+        self._guarded(lambda: self._flush(self.state, whole, callback=callback))
 
     def _record(self, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         def change() -> None:
@@ -188,16 +209,14 @@ class Writer:
     def _flush(
         self,
         state: State,
+        whole: Whole | None = None,
         *,
-        merge_all: bool = False,
-        encode: Encode | None = None,
-        changes: Mapping[str, Any] | None = None,
         callback: Progress | None = None,
     ) -> None:
         """Write segments, a new log, then the manifest that names them; then remove the old."""
-        manifest = state.manifest
+        manifest, changes = state.manifest, {} if whole is None else whole.changes
         entries: list[SegmentEntry] = []
-        merged = self._to_merge(state, merge_all)
+        merged = self._to_merge(state, whole is not None)
         for entry, segment in zip(manifest.segments, state.stored, strict=True):
             if segment not in merged and segment.n_alive:
                 if len(segment.killed):
@@ -205,8 +224,11 @@ class Writer:
                 entries.append(entry)
         if any(segment.n_alive for segment in merged):
             path = self.folder / self._new_name("segment")
-            kind = (changes or {}).get("kind", manifest.kind)
-            entries.append(write_segment(path, merged, kind=kind, encode=encode, callback=callback))
+            like, encode = replace(manifest, **changes), None if whole is None else whole.encode
+            entry = write_segment(path, merged, kind=like.kind, encode=encode, callback=callback)
+            if whole is not None and whole.build is not None:
+                entry = self._in_lists(entry, like, whole.build)
+            entries.append(entry)
         log, log_identity = self._new_name("log"), new_identity()
         create_log(self.folder / log, log_identity)
         with storage_errors(self.folder):
@@ -214,7 +236,7 @@ class Writer:
         following = manifest.following(
             segments=tuple(entries), n_rows=len(state), log=log, log_identity=log_identity,
             log_end=0, next_id=state.next_id, next_file=self._number, columns=state.kinds,
-            **(changes or {}),
+            **changes,
         )  # fmt: skip
         self._replace_manifest(following)
         # The change counts from here on: what fails now is only put off.
@@ -228,6 +250,14 @@ class Writer:
             if changes:  # memory does not know the new codes: to be silent would be to lie
                 raise
             logger.warning("%s is written, but cannot be continued yet: %s", self.folder, error)
+
+    def _in_lists(self, entry: SegmentEntry, like: Manifest, build: Build) -> SegmentEntry:
+        """Write the lists of a segment that was just written; the same entry where it has none."""
+        segment = read_segment(self.folder, entry, shape_of(like), in_memory=False)
+        built = build(segment.rows)
+        if built is None:
+            return entry
+        return write_lists(self.folder / self._new_name("lists"), built.lists, entry, built.origin)
 
     def _replace_manifest(self, following: Manifest) -> None:
         """Put a manifest in the place of the one that this writer knows, and of no other."""

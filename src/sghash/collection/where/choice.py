@@ -42,12 +42,16 @@ def ids_of(given: Any, state: State) -> Ids:
         ids = state.find_keys(keys)
         missing = [key for key, id_ in zip(keys, ids.tolist(), strict=True) if id_ < 0]
         if missing:
-            raise InvalidInput(f"key {missing[0]!r} is not in the collection")
+            raise InvalidInput(
+                f"key {missing[0]!r} is not in the collection: ask first with `key in collection`"
+            )
         return ids
     ids = check_ids(given)
     unknown = ids[state.find(ids).segments < 0]
     if len(unknown):
-        raise InvalidInput(f"id {unknown[0]} is not in the collection")
+        raise InvalidInput(
+            f"id {unknown[0]} is not in the collection: ask first with `id in collection`"
+        )
     return ids
 
 

@@ -209,7 +209,10 @@ class _Parser:
         if isinstance(left, Constant) and isinstance(right, Name) and op in _MIRRORED:
             left, op, right = right, _MIRRORED[op], left
         if not isinstance(left, Name) or not isinstance(right, Constant):
-            meant = hint(right.column) if isinstance(right, Name) else ""
+            meant = ""
+            if isinstance(right, Name):
+                quoted = f": a text stands in quotes, {op} {right.column!r}"
+                meant = hint(right.column) or quoted
             reason = f"{op} compares a column with a constant, nothing else{meant}"
             raise self.refusal(reason, start)
         if op in ("is", "is not"):

@@ -28,7 +28,7 @@ _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", r
 _ESCAPED = {"\\": "\\", "'": "'", '"': '"', "n": "\n", "t": "\t", "r": "\r"}
 # What people write who know other languages.
 _MEANT = {
-    "=": "==", "&": "and", "|": "or", "!": "not", "~": "not",
+    "=": "==", "<>": "!=", "&": "and", "|": "or", "!": "not", "~": "not",
     "AND": "and", "OR": "or", "NOT": "not", "IN": "in", "IS": "is",
     "NULL": "None", "null": "None", "true": "True", "false": "False",
 }  # fmt: skip
@@ -45,6 +45,8 @@ def words(text: str) -> Iterator[Word]:
             while at < len(text) and ("_" + text[at]).isidentifier():
                 at += 1
             yield Word("name", text[start:at], start)
+        elif text.startswith("<>", at):
+            raise refusal(text, at, "this cannot be understood" + hint("<>"))
         else:
             match = _WORD.match(text, at)
             if match is None:

@@ -30,7 +30,7 @@ _HEADER = struct.Struct("<II")
 
 def open_source(path: Path, *, key: str | None) -> RowSource:
     """Open a file whose size must be the one its header announces."""
-    stored = DTYPES[path.suffix]
+    stored = DTYPES[path.suffix.lower()]
     shape = _read_header(path)
     check_size(path, _HEADER.size, path.stat().st_size, shape, stored.itemsize)
     return FixedRows(path, _HEADER.size, shape, stored)

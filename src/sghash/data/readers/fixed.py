@@ -37,6 +37,32 @@ class FixedRows(RowSource):
         return values.reshape(stop - start, width).astype(self.dtype, copy=False)
 
 
+class FixedColumns(RowSource):
+    """Like `FixedRows`, for numbers that stand column by column (Fortran order)."""
+
+    def __init__(
+        self, path: Path, offset: int, shape: tuple[int, int], stored: np.dtype[Any]
+    ) -> None:
+        check_stored(path, offset, shape, stored)
+        self.path, self.offset, self.stored = path, offset, stored
+        self.shape, self.dtype = shape, stored.newbyteorder("=")
+
+    def _rows(self, start: int, stop: int) -> NDArray[Any]:
+        n, width = self.shape
+        rows = np.empty((stop - start, width), dtype=self.dtype)
+        with open(self.path, "rb") as stream:
+            for column in range(width):
+                first = self.offset + (column * n + start) * self.stored.itemsize
+                stream.seek(first)
+                values = np.fromfile(stream, dtype=self.stored, count=stop - start)
+                if len(values) != stop - start:
+                    expected = f"{stop - start} numbers from byte {first} on"
+                    found = f"the end after {len(values)}"
+                    raise bad_file(self.path, first, expected=expected, found=found)
+                rows[:, column] = values
+        return rows
+
+
 def check_size(path: Path, offset: int, size: int, shape: tuple[int, ...], itemsize: int) -> None:
     """Refuse a file whose `size` is not what a header that ends at `offset` announces."""
     if any(length < 0 for length in shape):

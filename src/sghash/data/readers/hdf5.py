@@ -18,13 +18,40 @@ from sghash.optional import require
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
 MAX_CHUNK_BYTES = 1 << 28
+MAX_LISTED = 30
 #: What ann-benchmarks calls a metric, and what it is here.
 METRICS = {"euclidean": "l2", "angular": "cosine", "dot": "ip"}
 
 
 def open_source(path: Path, *, key: str | None) -> RowSource:
-    """Open the dataset called `key` ("train" by default)."""
-    return Hdf5Source(path, "train" if key is None else key)
+    """Open the dataset called `key`; by default "train", else the only table there is."""
+    return Hdf5Source(path, _only_table(path) if key is None else key)
+
+
+def _only_table(path: Path) -> str:
+    with _opened(path) as file:
+        inside = [] if "train" in file else _inside(file)
+    tables = [name for name, shape in inside if len(shape) == 2]
+    return tables[0] if len(tables) == 1 else "train"
+
+
+def _inside(group: Any, most: int = MAX_LISTED) -> list[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of the datasets in a group and the groups below it, the first few."""
+    h5py = require("h5py", extra="hdf5")
+    found: list[tuple[str, tuple[int, ...]]] = []
+
+    def visit(name: str, item: Any) -> bool | None:
+        if isinstance(item, h5py.Dataset):
+            found.append((name, tuple(int(length) for length in item.shape or ())))
+        return True if len(found) >= most else None
+
+    group.visititems(visit)
+    return found
+
+
+def _listed(group: Any, prefix: str = "") -> str:
+    found = [f"{prefix}{name} {shape}" for name, shape in _inside(group)]
+    return ", ".join(found) or "no datasets"
 
 
 def read_metric(path: Path) -> str | None:
@@ -61,9 +88,14 @@ class Hdf5Source(RowSource):
             raise bad_file(self.path, 0, expected=expected, found="a link")
         stored = file.get(self.key)
         if not isinstance(stored, h5py.Dataset):
-            listed = ", ".join(sorted(map(str, file.keys()))) or "nothing"
+            if isinstance(stored, h5py.Group):
+                listed = _listed(stored, f"{self.key}/")
+                raise InvalidInput(
+                    f"{self.key!r} is a group of {self.path}, it holds {listed}: choose one as key"
+                )
             raise InvalidInput(
-                f"{self.path} has no dataset {self.key!r}, it has {listed}: choose one as key"
+                f"{self.path} has no dataset {self.key!r}, it has {_listed(file)}: choose one as "
+                "key"
             )
         self._check(stored)
         return stored

@@ -54,7 +54,7 @@ def _rows(path: Path, header: _Header) -> RowSource:
     for length in header.shape[1:]:
         width *= length
     shape, size = (header.shape[0], width), path.stat().st_size
-    if path.suffix != ".gz":
+    if path.suffix.lower() != ".gz":
         check_size(path, header.size, size, shape, header.dtype.itemsize)
         return FixedRows(path, header.size, shape, header.dtype)
     payload = shape[0] * shape[1] * header.dtype.itemsize
@@ -68,7 +68,7 @@ def _open_gzip(path: Path) -> BinaryIO:
 
 def _read_header(path: Path) -> _Header:
     try:
-        with _open_gzip(path) if path.suffix == ".gz" else open(path, "rb") as stream:
+        with _open_gzip(path) if path.suffix.lower() == ".gz" else open(path, "rb") as stream:
             head = stream.read(4)
             n_axes = head[3] if len(head) == 4 else 0
             lengths = stream.read(4 * n_axes)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from sghash.data.readers.fixed import FixedRows, check_size
+from sghash.data.readers.fixed import FixedColumns, FixedRows, check_size
 from sghash.data.sources import RowSource, bad_file
 
 MAGIC = b"\x93NUMPY"
@@ -25,15 +25,18 @@ class NpyHeader(NamedTuple):
     size: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    #: Whether columns stand one after the other (Fortran order), not rows.
+    by_columns: bool = False
 
 
 def open_source(path: Path, *, key: str | None) -> RowSource:
-    """Open a two-dimensional array in C order."""
+    """Open an array of two dimensions; one of a single dimension is one row."""
     size = path.stat().st_size
     with open(path, "rb") as stream:
         header = read_header(stream, path)
     check_size(path, header.size, size, header.shape, header.dtype.itemsize)
-    return FixedRows(path, header.size, table_shape(path, header), header.dtype)
+    kind = FixedColumns if header.by_columns else FixedRows
+    return kind(path, header.size, table_shape(path, header), header.dtype)
 
 
 def read_array(path: Path) -> NDArray[Any]:
@@ -44,11 +47,13 @@ def read_array(path: Path) -> NDArray[Any]:
         if header.dtype.kind not in "fiub":
             raise bad_file(path, header.size, expected="numbers", found=str(header.dtype))
         values = np.fromfile(stream, dtype=header.dtype)
-    return values.reshape(header.shape)
+    return values.reshape(header.shape, order="F" if header.by_columns else "C")
 
 
 def table_shape(path: Path, header: NpyHeader) -> tuple[int, int]:
-    """The shape (n, d) of an array that must have two dimensions."""
+    """The shape (n, d) of an array of two dimensions; one vector alone is (1, d)."""
+    if len(header.shape) == 1:
+        return 1, header.shape[0]
     if len(header.shape) != 2:
         expected = "an array of two dimensions"
         raise bad_file(path, header.size, expected=expected, found=f"shape {header.shape}")
@@ -71,11 +76,11 @@ def read_header(stream: BinaryIO, path: Path) -> NpyHeader:
     if len(text) != length:
         expected = f"a header of {length} bytes"
         raise bad_file(path, 8 + width, expected=expected, found=f"the end after {len(text)}")
-    shape, dtype = _parse(text, path, 8 + width)
-    return NpyHeader(8 + width + length, shape, dtype)
+    shape, dtype, by_columns = _parse(text, path, 8 + width)
+    return NpyHeader(8 + width + length, shape, dtype, by_columns)
 
 
-def _parse(text: bytes, path: Path, offset: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
+def _parse(text: bytes, path: Path, offset: int) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
     expected = "a header with descr, fortran_order and shape"
     try:
         with warnings.catch_warnings():
@@ -89,11 +94,9 @@ def _parse(text: bytes, path: Path, offset: int) -> tuple[tuple[int, ...], np.dt
         raise bad_file(path, offset, expected="a plain type", found=repr(fields["descr"])[:60])
     if not isinstance(shape, tuple) or not all(type(length) is int for length in shape):
         raise bad_file(path, offset, expected="a shape of whole numbers", found=repr(shape)[:60])
-    if fortran is not False and len(shape) > 1:
-        raise bad_file(
-            path, offset, expected="rows one after the other (C order)", found="Fortran order"
-        )
-    return shape, dtype
+    if not isinstance(fortran, bool):
+        raise bad_file(path, offset, expected="an order", found=repr(fortran)[:60])
+    return shape, dtype, fortran and len(shape) > 1
 
 
 def write(

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.data.readers import npy
-from sghash.data.readers.fixed import FixedRows
+from sghash.data.readers.fixed import FixedColumns, FixedRows
 from sghash.data.readers.stream import DAMAGE, StreamedRows, check_ratio
-from sghash.data.sources import RowSource, bad_file
+from sghash.data.sources import ArraySource, RowSource, bad_file, check_stored
 from sghash.errors import InvalidInput
 
 #: Tried in this order where no key is given and several tables are there.
@@ -37,7 +37,12 @@ def open_source(path: Path, *, key: str | None) -> RowSource:
     header = _header(path, info)
     shape = npy.table_shape(path, header)
     if info.compress_type == zipfile.ZIP_STORED:
-        return FixedRows(path, _data_offset(path, info) + header.size, shape, header.dtype)
+        kind = FixedColumns if header.by_columns else FixedRows
+        return kind(path, _data_offset(path, info) + header.size, shape, header.dtype)
+    if header.by_columns:
+        # Nothing of it can be read without all of it.
+        check_stored(path, info.header_offset, shape, header.dtype)
+        return ArraySource(read_array(path, name))
     opened = partial(_open_member, path, info.filename)
     return StreamedRows(path, opened, header.size, shape, header.dtype)
 
@@ -63,7 +68,7 @@ def read_array(path: Path, key: str) -> NDArray[Any]:
         values = np.frombuffer(content, dtype=header.dtype, offset=header.size)
         if header.dtype.kind == "U" and values.view("<u4").max(initial=0) > sys.maxunicode:
             raise ValueError("numbers that are no characters")
-        return values.reshape(header.shape).copy()
+        return values.reshape(header.shape, order="F" if header.by_columns else "C").copy()
     except (ValueError, *DAMAGE) as error:
         expected = f"a member {info.filename} that can be read"
         raise bad_file(

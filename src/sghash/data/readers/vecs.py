@@ -22,7 +22,7 @@ _WIDTH = np.dtype("<i4")
 
 def open_source(path: Path, *, key: str | None) -> RowSource:
     """Open a file whose rows must all have the width of the first."""
-    stored = DTYPES[path.suffix]
+    stored = DTYPES[path.suffix.lower()]
     size = path.stat().st_size
     with open(path, "rb") as stream:
         head = stream.read(4)
@@ -47,7 +47,7 @@ class VecsSource(RowSource):
     """Rows of a `.?vecs` file; the width that stands before each row is checked when it is read."""
 
     def __init__(self, path: Path, width: int, n: int) -> None:
-        stored = DTYPES[path.suffix]
+        stored = DTYPES[path.suffix.lower()]
         self.path, self.stored = path, stored
         self.shape, self.dtype = (n, width), stored.newbyteorder("=")
         self._records = FixedRows(path, 0, (n, 4 + width * stored.itemsize), np.dtype(np.uint8))

@@ -23,6 +23,7 @@ from sghash.kernels.hamming.selection import (
     range_selection,
     write_sorted,
 )
+from sghash.kernels.hamming.single import MOST_K, nearest_to_one
 from sghash.kernels.hamming.staging import words_of
 from sghash.kernels.threads import cut, run, useful
 from sghash.neighbors import Neighbors, RangeNeighbors, empty_neighbors, merge_neighbors
@@ -30,6 +31,9 @@ from sghash.validation import Codes, check_k, check_radius
 
 # From this many queries on, sharing the tables of a tile pays for building them.
 SLICED_FROM = 8
+# Up to so many rows, or rows per neighbour, a query alone is answered by counting, in one thread:
+# beyond, few rows are near enough to be looked at twice, and threads pay for their start.
+FEW_ROWS, FEW_EACH = 1 << 15, 2000
 # Comparisons per kernel call: some tens of milliseconds.
 PIECE = 1 << 28
 # Bytes of buffers per thread.
@@ -59,6 +63,8 @@ def hamming_neighbors(
         ids = np.where(found.ids < 0, -1, rows[found.ids]) if len(rows) else found.ids
         return Neighbors(found.distances, ids)
     n, n_queries = len(codes), len(query_codes)
+    if n_queries == 1 and 0 < n <= max(FEW_ROWS, FEW_EACH * k) and k <= MOST_K:
+        return nearest_to_one(codes, query_codes, k, n_bits, mask)
     result = empty_neighbors(n_queries, k, np.int32)
     if n == 0 or n_queries == 0:
         return result

@@ -49,14 +49,24 @@ def _as_float(typing_context: Any, word: Any) -> Any:
 
 
 @register_jitable
-def _sigmoid(logit: Any) -> Any:
-    """1 / (1 + 2^t), t = -z / ln 2, without a branch and without calling exp."""
-    power = -min(max(logit, -_LARGEST), _LARGEST) * _LOG2_E
+def _power_of_two(power: Any) -> Any:
+    """2^t for t between -126 and 126, without a branch and without calling exp."""
     whole = np.floor(power + _HALF)
     f = np.float32(power - whole)
     fraction = _ONE + f * (_C1 + f * (_C2 + f * (_C3 + f * (_C4 + f * (_C5 + f * _C6)))))
-    scale = _as_float(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
-    return _ONE / (_ONE + fraction * scale)
+    return fraction * _as_float(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
+
+
+@register_jitable
+def exponential(value: Any) -> Any:
+    """e^x of a float32 x that is not positive; below e^-80 it stays there."""
+    return _power_of_two(max(value, np.float32(-80.0)) * _LOG2_E)
+
+
+@register_jitable
+def _sigmoid(logit: Any) -> Any:
+    """1 / (1 + 2^t), t = -z / ln 2."""
+    return _ONE / (_ONE + _power_of_two(-min(max(logit, -_LARGEST), _LARGEST) * _LOG2_E))
 
 
 @register_jitable
@@ -189,6 +199,23 @@ def gather_rows(vectors: Any, rows: Any, shift: Any, factor: float, out: Any) ->
         row = rows[i]
         for j in range(out.shape[1]):
             out[i, j] = (np.float32(vectors[row, j]) - shift[j]) * by
+
+
+# Sums along a row in vectors: their order of additions is the compiler's, the same for every run.
+_summing = partial(compiled, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+
+
+@_summing
+def unit_lengths(vectors: Any, out: Any) -> None:
+    """Fill `out` (n, d) with the rows of `vectors` divided by their length; zero rows stay zero."""
+    for i in range(vectors.shape[0]):
+        square = 0.0
+        for j in range(vectors.shape[1]):
+            value = np.float64(vectors[i, j])
+            square += value * value
+        inverse = 1.0 / np.sqrt(square) if square > 0.0 else 1.0
+        for j in range(vectors.shape[1]):
+            out[i, j] = np.float32(np.float64(vectors[i, j]) * inverse)
 
 
 @_fused

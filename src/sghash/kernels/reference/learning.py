@@ -141,6 +141,55 @@ def softmax_gradient(
     return weight * loss, weight * by_scale
 
 
+def signs_of(logits: Array, codes: Array) -> None:
+    """Fill `codes` with +1 where `logits` are positive, else -1."""
+    codes[:] = np.where(logits > 0, 1, -1)
+
+
+def through_signs(by_codes: Array, probabilities: Array) -> None:
+    """Turn a gradient by codes into one by logits, as if a code were its mean 2p - 1."""
+    by_codes *= 2 * probabilities * (1 - probabilities)
+
+
+def unit_lengths(vectors: Array, out: Array) -> None:
+    """Fill `out` with the rows divided by their length; zero rows stay zero."""
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    out[:] = vectors / np.where(lengths == 0, 1, lengths)
+
+
+def best_others(scores: Array, own: Array, candidates: Array, found: Array) -> None:
+    """Fill `found` with the candidates of the highest scores, the row's own left out."""
+    for i, row in enumerate(scores):
+        others = np.flatnonzero(candidates != own[i])
+        best = others[np.argsort(-row[others], kind="stable")][: found.shape[1]]
+        found[i] = -1
+        found[i, : len(best)] = candidates[best]
+
+
+def two_best(scores: Array, halves: Array, first: Array, second: Array) -> None:
+    """Fill in the columns of the highest and second highest of `scores` - `halves`."""
+    order = np.argsort(halves - scores, axis=1, kind="stable")
+    first[:], second[:] = order[:, 0], order[:, min(1, order.shape[1] - 1)]
+
+
+def join_neighborhoods(
+    vectors: Array, halves: Array, neighborhoods: Array, first: int, found: Array
+) -> int:
+    """Fill `found` with the nearest among the neighbours, and theirs, of each row."""
+    n_scores = 0
+    for at in range(len(found)):
+        row = first + at
+        known = [j for j in neighborhoods[row] if j >= 0]
+        reached = [c for middle in [row, *known] for c in neighborhoods[middle]]
+        candidates = [c for c in dict.fromkeys(reached) if c >= 0 and c != row]
+        scores = [float(vectors[row] @ vectors[c] - halves[c]) for c in candidates]
+        best = np.argsort(-np.asarray(scores), kind="stable")[: found.shape[1]]
+        found[at] = -1
+        found[at, : len(best)] = np.asarray(candidates, dtype=np.int64)[best]
+        n_scores += len(candidates)
+    return n_scores
+
+
 def add_to_clusters(scores: Array, rows: Array, sizes: Array, sums: Array) -> float:
     """Add each row to the cluster of its lowest score; return the sum of the lowest scores."""
     best = scores.argmin(axis=1)

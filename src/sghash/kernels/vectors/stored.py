@@ -25,7 +25,7 @@ from sghash.kernels.threads import cut, run
 from sghash.validation import Ids, Vectors
 
 # Without the instruction LLVM would call a function that need not be there.
-_HALVES = "+f16c" in cpu_target.target_context.codegen().magic_tuple()[2].split(",")
+HALVES = "+f16c" in cpu_target.target_context.codegen().magic_tuple()[2].split(",")
 _AHEAD = 3
 # Rows that are widened at a time where the CPU cannot do it.
 _WIDENED_ROWS = 1 << 12
@@ -46,7 +46,7 @@ def kept_distances(
     if not len(vectors):
         return np.full(rows.shape, np.inf, dtype=np.float32)
     out = np.empty(rows.shape, dtype=np.float32)
-    if vectors.dtype == np.float16 and not _HALVES:
+    if vectors.dtype == np.float16 and not HALVES:
         for query, chosen in enumerate(rows):
             for first in range(0, len(chosen), _WIDENED_ROWS):
                 some = chosen[first : first + _WIDENED_ROWS]
@@ -89,7 +89,7 @@ def _fill(
 
 
 @intrinsic
-def _row_sums(
+def row_sums(
     typing_context: Any,
     vectors: Any,
     row_at: Any,
@@ -192,9 +192,9 @@ def _distances(
                 continue
             at = row * row_bytes
             if l2:
-                out[query, i] = _row_sums(vectors, at, queries, query_at, width, True)[0]
+                out[query, i] = row_sums(vectors, at, queries, query_at, width, True)[0]
                 continue
-            product, square = _row_sums(vectors, at, queries, query_at, width, None)
+            product, square = row_sums(vectors, at, queries, query_at, width, None)
             out[query, i] = -product
             if cosine:
                 length = np.sqrt(square) * lengths[query]

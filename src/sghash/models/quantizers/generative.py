@@ -16,12 +16,12 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
 from sghash.models.capabilities import Capabilities, Length
+from sghash.models.inputs import check_is_fitted, refuse_one_vector
 from sghash.models.quantizers.byte_tables import (
     axes_of_tables,
     axes_worth_coding,
@@ -96,6 +96,7 @@ class GenerativeQuantizer(VectorModel):
     capabilities: ClassVar[Capabilities] = Capabilities(
         "bytes", Length("n_bytes", 8, least=2, most=MAX_BYTES), decodes=True, tables=True
     )
+    most_rows: ClassVar[int | None] = MAX_ROWS
     learned_names: ClassVar[tuple[str, ...]] = (
         "encoder_weights_",
         "encoder_bias_",
@@ -231,6 +232,7 @@ class GenerativeQuantizer(VectorModel):
 
     def transform(self, X: ArrayLike | VectorSource) -> Codes:
         """Return the codes, as `encode` does: one number per byte."""
+        refuse_one_vector(X)
         return self.encode(X)
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[np.object_]:

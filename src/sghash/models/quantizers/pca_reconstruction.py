@@ -9,11 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
 from sghash.models.base import BLOCK_ROWS, VectorModel
 from sghash.models.capabilities import Capabilities, Length
+from sghash.models.inputs import check_is_fitted, refuse_one_vector
 from sghash.models.shared.axes import principal_axes
 from sghash.models.shared.feature_names import output_names
 from sghash.models.shared.seeds import Seed, generator_of
@@ -80,6 +80,7 @@ class PCAReconstruction(VectorModel):
 
     def transform(self, X: ArrayLike) -> Vectors:
         """Components of each row; the same as `encode`."""
+        refuse_one_vector(X)
         return self.encode(X)
 
     def inverse_transform(self, X: ArrayLike) -> Vectors:

@@ -11,12 +11,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.models.base import BLOCK_ROWS, Callback, VectorModel
 from sghash.models.capabilities import Capabilities, Length
+from sghash.models.inputs import check_is_fitted, refuse_one_vector
 from sghash.models.quantizers.parts import allocated_axes, first_centroids, part_sums
 from sghash.models.quantizers.scorer import ByteScorer
 from sghash.models.shared.blockwise import map_over_blocks, single_threaded_blas
@@ -247,6 +247,7 @@ class ProductQuantizer(VectorModel):
 
     def transform(self, X: ArrayLike) -> Codes:
         """Numbers of the nearest centroids; the same as `encode`."""
+        refuse_one_vector(X)
         return self.encode(X)
 
     def inverse_transform(self, X: ArrayLike) -> Vectors:

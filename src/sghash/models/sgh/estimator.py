@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
 from sghash.blocks import VectorSource, read_rows
 from sghash.errors import InvalidInput
-from sghash.models.base import Callback, is_source, translate_sklearn_errors
+from sghash.models.base import Callback
 from sghash.models.capabilities import Capabilities
+from sghash.models.inputs import is_source, translate_sklearn_errors, validate_data
 from sghash.models.sgh.inference import GenerativeHasher
 from sghash.models.sgh.losses.supervision import supervision_terms
 from sghash.models.sgh.options import KL_WEIGHT, MAX_ROWS, settings_of
@@ -32,7 +32,7 @@ from sghash.models.sgh.recipe import (
     to_save,
 )
 from sghash.models.sgh.training.encoder import HIDDEN
-from sghash.models.sgh.training.fitting import Past, Session, fit, fit_piece
+from sghash.models.sgh.training.fitting import Past, Session, fit, fit_piece, ranked_rows
 from sghash.models.sgh.training.learned import Learned
 from sghash.models.sgh.training.scaling import STORED
 from sghash.models.shared.blockwise import single_threaded_blas
@@ -50,14 +50,14 @@ class SGH(GenerativeHasher):
         What `query_tables` scores, and by what neighbours are near. "cosine" also brings every
         vector to unit length first (a zero vector stays zero): the model is one of directions.
     goal : {"balanced", "hamming", "reconstruction"} or None
-        What the codes are for. "hamming" weighs a ranking loss more: the nearest other vector of
-        a batch shall have the nearest code. "reconstruction" is the description length alone,
+        What the codes are for. "hamming" weighs a ranking loss more: a vector's nearest others
+        shall have the nearest codes. "reconstruction" is the description length alone,
         best for `decode` and asymmetric search. "balanced" (None) has a little of the ranking
         loss.
     neighbors : int
-        Find so many neighbours of each vector within a sample before training, and let pairs of
-        them have near codes: the best recall by Hamming distance, for a longer training. 0 is off.
-        Neighbours decide what is trained, so there is no `goal` beside them.
+        Learn from so many neighbours of every vector of the sample, with more weight and for
+        longer: better recall by Hamming distance for about three times the time. 0 learns from a
+        few neighbours of some vectors. There is no `goal` beside a number of neighbours.
     hidden : int
         Units of a hidden layer beside the linear encoder: codes of short length rank much better
         for a longer training and a slower `encode`, above all with `neighbors`. 0 (the paper's
@@ -75,16 +75,21 @@ class SGH(GenerativeHasher):
         Weight of the divergence in the objective, or its first and its last value, with a line
         between over three quarters of the steps. The paper has 1.
     n_steps : int or None
-        Budget in steps; None is 500 and 25 more per bit, at most 2000 (1500 with `neighbors`, and
-        for the description length alone 500 and 45 more per bit, at most 4000).
+        Budget in steps; None is 200 and 6 more per bit, at most 1000 (with `neighbors` 600 and 8
+        more per bit, at most 1500, beside a hidden layer 2500; for the description length alone
+        500 and 45 more per bit, at most 4000). Unasked, large sets get up to twice as many, and
+        small ones fewer: no vector is looked at more than twenty times.
     batch_size : int
-        Vectors per step; with `neighbors`, pairs per step beside half as many single vectors.
-    learning_rate : float
-        First learning rate, for vectors of mean variance one (see `Recipe.standardize`).
+        Vectors per step: half of them anchors, half of them neighbours, one of each. With a hidden
+        layer, so many of either.
+    learning_rate : float or None
+        First learning rate, for vectors of mean variance one (see `Recipe.standardize`). None is
+        0.01, beside a ranking loss 0.02, and there with a hidden layer 0.005.
     max_rows : int or None
         Rows that `fit` looks at beside a ranking loss, that is, by default: a random sample of so
-        many, or of as many as 256 MiB hold in float32 (43,690 of width 1536) if these are fewer;
-        neighbours are found among 30,000 of them. None is all rows, in memory at once. The
+        many, or of as many as 256 MiB hold in float32 (43,690 of width 1536) if these are fewer.
+        Without `neighbors` 3,000 per bit or a quarter of them are enough, whichever is more. None
+        is all rows, in memory at once. The
         description length alone (`goal="reconstruction"`) reads all rows, batch by batch.
     recipe : Recipe or None
         Everything else: the start, the optimiser and its schedule, early stopping, extra terms;
@@ -144,7 +149,7 @@ class SGH(GenerativeHasher):
         kl_weight: float | tuple[float, float] = KL_WEIGHT,
         n_steps: int | None = None,
         batch_size: int = 500,
-        learning_rate: float = 0.01,
+        learning_rate: float | None = None,
         max_rows: int | None = MAX_ROWS,
         recipe: Recipe | None = None,
         random_state: int | np.random.RandomState | np.random.Generator | None = None,
@@ -258,6 +263,12 @@ class SGH(GenerativeHasher):
             with single_threaded_blas():
                 self._publish(fit_piece(settings, vectors, past, self._listen, rng))
         return self
+
+    def rows_learned(self, n: int) -> int:
+        """Of n vectors, from how many a model with these options learns; once it is fitted."""
+        settings = settings_of(self)
+        ranked = settings.asks_for_ranking
+        return min(n, ranked_rows(settings, n, int(self.n_features_in_))) if ranked else n
 
     def _past(self) -> Past | None:
         if not self.__sklearn_is_fitted__():

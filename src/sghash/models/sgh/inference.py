@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sghash.bits import pack_bits
 from sghash.blocks import VectorSource, blocks_of, read_rows
 from sghash.errors import InvalidInput
-from sghash.models.base import BinaryHasher, translate_sklearn_errors
+from sghash.models.base import BinaryHasher
+from sghash.models.inputs import check_is_fitted, translate_sklearn_errors, validate_data
 from sghash.models.sgh.paper.encoder import draw_bits, sigmoid
 from sghash.models.sgh.paper.generative import Floats, code_values
 from sghash.models.sgh.paper.gradients import encoder_logits, fitted_encoder, gaussian_decoder

@@ -102,7 +102,8 @@ def _check_own(model: Any) -> None:
     check_count(model.max_rows, name="max_rows", or_none=True)
     check_count(model.neighbors, name="neighbors", least=0)
     check_hidden(model.hidden)
-    check_number(model.learning_rate, name="learning_rate", above=0)
+    if model.learning_rate is not None:
+        check_number(model.learning_rate, name="learning_rate", above=0)
     check_flag(model.supervised, name="supervised")
     check_callback(model.callback)
 

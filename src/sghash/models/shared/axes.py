@@ -62,8 +62,11 @@ def leading_axes(sample: Vectors, n_axes: int, rng: Generator, *, n_rounds: int 
     centred = sample - sample.mean(axis=0)
     n_columns = min(n, width, n_axes + 8)
     basis = np.linalg.qr(rng.standard_normal((width, n_columns)).astype(np.float32))[0]
+    # The products of a round cost 2 n columns' worth, those of the covariance n and then a width.
+    covariance = centred.T @ centred if n > width // 2 and width > n_columns else None
     for _ in range(n_rounds):
-        basis = np.linalg.qr(centred.T @ (centred @ basis))[0]
+        turned = centred.T @ (centred @ basis) if covariance is None else covariance @ basis
+        basis = np.linalg.qr(turned)[0]
     # Rotate the basis of the subspace to its own principal axes.
     inside = (centred @ basis).astype(np.float64)
     variances, turned = np.linalg.eigh(inside.T @ inside / n)

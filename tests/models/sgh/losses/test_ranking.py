@@ -14,12 +14,11 @@ from sghash.models.sgh.losses.ranking import (
     Ranking,
     bernoulli_loss,
     find_neighbors,
-    nearest_others,
     softmax_loss,
 )
 from sghash.models.sgh.losses.terms import TermView
 from sghash.models.sgh.training.optimizer import Parameters
-from sghash.models.sgh.training.scaling import MAX_EXACT_WIDTH, PrincipalScaling, Scaling
+from sghash.models.sgh.training.scaling import EXACT_WIDTH, PrincipalScaling, Scaling
 
 
 def signs(rng: np.random.Generator, n: int, n_bits: int) -> np.ndarray:
@@ -116,15 +115,13 @@ def test_the_gradient_passes_straight_through_the_sign(pair_loss: str) -> None:
     rng = np.random.default_rng(0)
     logits = rng.standard_normal((10, 5)).astype(np.float32)
     p = 1 / (1 + np.exp(-logits))
-    term = Ranking(
-        n_bits=5, weight=8.0, pair_loss=pair_loss, n_pairs=4, metric="l2", mean=np.zeros(3)
-    )
+    term = Ranking(n_bits=5, weight=8.0, pair_loss=pair_loss, n_pairs=5)
     parameters = {name: np.float32(v) for name, v in term.start_parameters().items()}
     view = TermView(np.arange(10), np.zeros((10, 3)), logits, p, None, None, parameters)
     answer = term.gradient(view)
     codes = np.where(logits > 0, 1, -1).astype(np.float32)
     scale = float(np.exp(parameters["pair_scale"]))
-    direct = PAIR_LOSSES[pair_loss](codes, np.arange(2, 6), np.arange(6, 10), scale, 0.0, 2.0)
+    direct = PAIR_LOSSES[pair_loss](codes, np.arange(5), np.arange(5, 10), scale, 0.0, 1.6)
     np.testing.assert_allclose(answer.logits, direct.codes * 2 * p * (1 - p), rtol=1e-5, atol=1e-7)
     assert answer.loss == pytest.approx(direct.loss)
 
@@ -135,7 +132,7 @@ def test_neighbors_are_the_nearest_others(metric: str) -> None:
     vectors = rng.standard_normal((60, 9)).astype(np.float32)
     vectors[7] = vectors[3]
     mean = rng.standard_normal(9).astype(np.float32)
-    found = find_neighbors(vectors, 4, metric, mean)
+    found = find_neighbors(vectors, 4, metric, mean, n_rows=60, again=True, rng=rng)
     exact = vectors.astype(np.float64)
     if metric == "ip":
         scores = (exact + mean) @ (exact + mean).T
@@ -148,27 +145,34 @@ def test_neighbors_are_the_nearest_others(metric: str) -> None:
     np.testing.assert_allclose(
         -np.sort(-np.take_along_axis(scores, found, axis=1)), best[:, :4], atol=1e-5
     )
-    nearest = nearest_others(vectors, metric, mean)[:, None]
-    np.testing.assert_allclose(np.take_along_axis(scores, nearest, axis=1), best[:, :1], atol=1e-5)
 
 
-def test_batches_hold_single_vectors_then_pairs() -> None:
+def test_batches_hold_anchors_then_a_neighbour_of_each() -> None:
     rng = np.random.default_rng(1)
     vectors = np.arange(40, dtype=np.float32).reshape(20, 2)
     neighbors = np.array([[1, 2], [0, 2], [0, 1]])
-    batches = PairBatches(vectors, neighbors, n_plain=5, n_pairs=7)
+    batches = PairBatches(vectors, neighbors, n_pairs=7)
     scaling = Scaling(np.zeros(2, dtype=np.float32), 1.0, False)
-    drawn, rows = batches.draw(scaling, rng)
-    np.testing.assert_array_equal(drawn, vectors[rows])
-    for anchor, neighbor in zip(rows[5:12], rows[12:], strict=True):
-        assert neighbor in neighbors[anchor]
+    for _ in range(5):
+        drawn, rows = batches.draw(scaling, rng)
+        np.testing.assert_array_equal(drawn, vectors[rows])
+        for anchor, neighbor in zip(rows[:7], rows[7:], strict=True):
+            assert neighbor in neighbors[anchor]
+
+
+def test_every_vector_is_an_anchor_before_any_is_one_again() -> None:
+    rng = np.random.default_rng(1)
+    batches = PairBatches(np.zeros((60, 2), np.float32), rng.integers(60, size=(60, 3)), n_pairs=20)
+    scaling = Scaling(np.zeros(2, dtype=np.float32), 1.0, False)
+    anchors = [batches.draw(scaling, rng).rows[:20] for _ in range(3)]
+    assert sorted(np.concatenate(anchors)) == list(range(60))
 
 
 def test_parameters_lifted_from_principal_coordinates_give_the_same_codes() -> None:
     rng = np.random.default_rng(2)
     raw = (rng.standard_normal((300, 12)) * np.arange(1, 13) + 5).astype(np.float32)
     outer = Scaling.of(raw, cosine=False, standardize=True)
-    units = PrincipalScaling.of(raw, outer, 4, rng)
+    units = PrincipalScaling.of(raw, outer, 4, 128, rng)
     inside = units.apply(raw)
     assert inside[:, :4].var(axis=0).mean() == pytest.approx(4.0, rel=1e-3)
     shapes = {"encoder_weights": (12, 4), "encoder_bias": 4, "decoder_weights": (4, 12)}
@@ -229,7 +233,7 @@ def test_the_same_seed_gives_the_same_model(
 
 @pytest.mark.parametrize("options", [{"goal": "hamming"}, {"neighbors": 3}])
 def test_degenerate_vectors(options: dict[str, object], blobs: np.ndarray) -> None:
-    wide = np.full((5, MAX_EXACT_WIDTH + 1), 2.5, dtype=np.float32)
+    wide = np.full((5, EXACT_WIDTH + 1), 2.5, dtype=np.float32)
     for vectors in (blobs[:1], blobs[:2], np.ones((5, 4), dtype=np.float32), blobs[[3] * 20], wide):
         codes = SGH(n_bits=9, n_steps=5, random_state=0, **options).fit(vectors).encode(vectors)
         assert codes.shape == (len(vectors), 2)

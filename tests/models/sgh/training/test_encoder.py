@@ -203,7 +203,7 @@ def test_weight_decay_reaches_the_hidden_layer(rng: np.random.Generator) -> None
 def test_principal_coordinates_are_left_with_the_same_logits(rng: np.random.Generator) -> None:
     raw = (rng.standard_normal((300, 12)) * np.linspace(3, 1, 12) + 4).astype(np.float32)
     outer = Scaling.of(raw, cosine=False, standardize=True)
-    units = PrincipalScaling.of(raw, outer, N_BITS, rng)
+    units = PrincipalScaling.of(raw, outer, N_BITS, 128, rng)
     inner = units.apply(raw)
     width = inner.shape[1]
     parameters = Parameters(

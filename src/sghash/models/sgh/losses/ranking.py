@@ -24,8 +24,8 @@ from sghash.models.sgh.paper.encoder import sigmoid, softplus
 from sghash.models.sgh.paper.generative import Floats
 from sghash.models.sgh.training.batches import Batch
 from sghash.models.sgh.training.scaling import Units
-from sghash.models.shared.neighborhoods import k_nearest_others
-from sghash.validation import Ids, Vectors, available_cores
+from sghash.models.shared.neighborhoods import near_others
+from sghash.validation import Ids, Vectors
 
 #: First value of g times the square root of the number of bits: about where training takes it.
 FIRST_SCALE = 2.5
@@ -37,6 +37,8 @@ BATCH_WEIGHT_BITS = {"balanced": 320.0, "hamming": 1280.0, "reconstruction": 0.0
 BATCH_WEIGHTS = (5.0, 20.0)
 #: Axes in which neighbours are looked for: a few wrong ones do no harm, the time counts.
 SEARCH_AXES = 128
+#: Most steps whose rows are drawn at once.
+STEPS_AT_ONCE = 1000
 
 
 class PairLoss(NamedTuple):
@@ -58,12 +60,9 @@ def softmax_loss(
     """Every other row of `codes` stands against the positive; anchors ascend."""
     from sghash.kernels.learning.ranking import softmax_gradient
 
-    own = codes if len(anchors) == len(codes) else codes[anchors]
+    own = codes[anchors]
     products = own @ codes.T
     loss, by_scale = softmax_gradient(products, anchors, positives, scale, codes.shape[1], weight)
-    if len(anchors) == len(codes):  # every row is an anchor: one product serves both sides
-        products += products.T.copy()
-        return PairLoss(loss, products @ codes, by_scale, 0.0)
     by_codes = products.T @ own
     by_codes[anchors] += products @ codes
     return PairLoss(loss, by_codes, by_scale, 0.0)
@@ -95,8 +94,9 @@ PAIR_LOSSES: dict[str, LossFunction] = {"softmax": softmax_loss, "bernoulli": be
 class Ranking:
     """weight * mean loss of pairs within the vectors of a step.
 
-    The last 2 * `n_pairs` rows of a batch are anchors and then their neighbours; without pairs
-    every row is an anchor, and its neighbour is the nearest other row of the batch.
+    A batch is `n_pairs` anchors and then a neighbour of each. A neighbour is
+    not an anchor in its turn: the nearest of a row need not have that row for its own nearest,
+    least of all by inner products, where long vectors are everybody's.
     """
 
     def __init__(
@@ -106,11 +106,9 @@ class Ranking:
         weight: float,
         pair_loss: str,
         n_pairs: int,
-        metric: str,
-        mean: Vectors,
     ) -> None:
         self.n_bits, self.weight, self.loss_of = n_bits, weight, PAIR_LOSSES[pair_loss]
-        self.n_pairs, self.metric, self.mean = n_pairs, metric, mean
+        self.n_pairs = n_pairs
 
     def start_parameters(self) -> Mapping[str, Floats]:
         """The logarithm of g, and o."""
@@ -123,78 +121,82 @@ class Ranking:
 
     def gradient(self, view: TermView) -> TermGradient:
         """Loss, and gradients by the logits of the batch, the scale and the offset."""
+        from sghash.kernels.learning.ranking import signs_of, through_signs
+
         logits, p = view.logits, view.probabilities
-        anchors, positives = self._pairs(view.vectors)
-        one = logits.dtype.type(1)
-        codes = np.where(logits > 0, one, -one)
+        anchors = np.arange(self.n_pairs)
+        positives = anchors + self.n_pairs
+        codes = np.empty_like(logits)
+        signs_of(logits, codes)
         scale = float(np.exp(view.parameters["pair_scale"]))
         offset = float(view.parameters["pair_offset"])
         answer = self.loss_of(codes, anchors, positives, scale, offset, self.weight / len(anchors))
-        by_logits = answer.codes
-        by_logits *= 2 * p
-        by_logits *= 1 - p
+        through_signs(answer.codes, p)
         return TermGradient(
             answer.loss,
-            logits=by_logits,
+            logits=answer.codes,
             parameters={
                 "pair_scale": np.asarray(scale * answer.scale),
                 "pair_offset": np.asarray(answer.offset),
             },
         )
 
-    def _pairs(self, vectors: Vectors) -> tuple[Ids, Ids]:
-        m, n = len(vectors), self.n_pairs
-        if n:
-            return np.arange(m - 2 * n, m - n), np.arange(m - n, m)
-        return np.arange(m), nearest_others(vectors, self.metric, self.mean)
 
-
-def nearest_others(vectors: Vectors, metric: str, mean: Vectors) -> Ids:
-    """Row of the nearest other vector for each of `vectors` (m, D), which are shifted by `mean`."""
-    if metric == "ip":
-        vectors = vectors + mean
-    scores = vectors @ vectors.T
-    if metric != "ip":
-        scores -= 0.5 * np.einsum("ij,ij->i", vectors, vectors)
-    np.fill_diagonal(scores, -np.inf)
-    return scores.argmax(axis=1)
-
-
-def find_neighbors(vectors: Vectors, n_neighbors: int, metric: str, mean: Vectors) -> Ids:
-    """Rows (n, k) of the nearest other vectors among `vectors` (n, D), shifted by `mean`.
+def find_neighbors(
+    vectors: Vectors,
+    n_neighbors: int,
+    metric: str,
+    mean: Vectors,
+    *,
+    n_rows: int,
+    again: bool,
+    rng: np.random.Generator,
+) -> Ids:
+    """Rows (n_rows, k) of near other vectors of the first of `vectors` (n, D), shifted by `mean`.
 
     D are principal axes, of which the first `SEARCH_AXES` are looked at. "cosine" stands for
     vectors that were brought to unit length before, so that "l2" ranks them.
     """
-    seen = vectors + mean if metric == "ip" else vectors
-    seen = np.ascontiguousarray(seen[:, :SEARCH_AXES])
+    seen = np.ascontiguousarray(vectors[:, :SEARCH_AXES])
     kind = "ip" if metric == "ip" else "l2"
-    k = min(n_neighbors, len(vectors) - 1)
-    return k_nearest_others(seen, k, metric=kind, threads=available_cores())
+    if kind == "ip":
+        seen = seen + mean[:SEARCH_AXES]
+    return near_others(seen, n_neighbors, metric=kind, rng=rng, n_rows=n_rows, again=again)
 
 
 class PairBatches:
-    """Batches of random rows, then random anchors, then one neighbour of each.
+    """Batches of random anchors, then one neighbour of each.
 
     `vectors` (n, D) are ready for the trainer; `neighbors` (a, k) are rows of the neighbours of
     the first a of them.
     """
 
-    def __init__(self, vectors: Vectors, neighbors: Ids, *, n_plain: int, n_pairs: int) -> None:
+    def __init__(self, vectors: Vectors, neighbors: Ids, *, n_pairs: int) -> None:
         self.vectors, self.neighbors = vectors, neighbors
-        self.n_plain, self.n_pairs, self.n_rows = n_plain, n_pairs, len(vectors)
-        self.batch_size = n_plain + 2 * n_pairs
+        self.n_pairs, self.n_rows, self.batch_size = n_pairs, len(vectors), 2 * n_pairs
         self._buffer = np.empty((self.batch_size, vectors.shape[1]), dtype=np.float32)
+        self._waiting: Ids = np.empty((0, self.batch_size), dtype=np.int64)
 
     def draw(self, scaling: Units, rng: np.random.Generator) -> Batch:
         """Return the next batch; its memory is used again by the next draw."""
-        rows = rng.integers(self.n_rows, size=self.n_plain)
-        if self.n_pairs:
-            anchors = rng.integers(len(self.neighbors), size=self.n_pairs)
-            column = rng.integers(self.neighbors.shape[1], size=self.n_pairs)
-            rows = np.concatenate([rows, anchors, self.neighbors[anchors, column]])
-        np.take(self.vectors, rows, axis=0, out=self._buffer)
+        if not len(self._waiting):
+            self._waiting = self._rows_of_steps(rng)
+        rows, self._waiting = self._waiting[0], self._waiting[1:]
+        # All rows are in range: any other mode than the default fills the buffer itself.
+        np.take(self.vectors, rows, axis=0, out=self._buffer, mode="clip")
         return Batch(self._buffer, rows)
+
+    def _rows_of_steps(self, rng: np.random.Generator) -> Ids:
+        """Rows (steps, batch_size) of the next steps, drawn at once: a draw costs more than a row.
+
+        Every vector is an anchor once before any is one again.
+        """
+        n = len(self.neighbors)
+        n_steps = max(1, min(STEPS_AT_ONCE, n // self.n_pairs))
+        order = rng.permutation(max(n, n_steps * self.n_pairs)) % n
+        left = order[: n_steps * self.n_pairs].reshape(n_steps, self.n_pairs)
+        column = rng.integers(self.neighbors.shape[1], size=left.shape)
+        return np.concatenate([left, self.neighbors[left, column]], axis=1)
 
     def take(self, n_rows: int, rng: np.random.Generator) -> Vectors:
         """Return `n_rows` random rows, or all if there are fewer."""

@@ -74,6 +74,7 @@ class Terms:
     def __init__(self, terms: Sequence[Term] = (), scaling: Units | None = None) -> None:
         self.terms, self.scaling = tuple(terms), scaling
         # Memory for the extra vectors of each term, and for gradients by them.
+        self._learned = tuple(self.start_parameters())
         self._spaces: dict[int, Space] = {}
         self._buffers: dict[str, Vectors] = {}
 
@@ -99,7 +100,7 @@ class Terms:
         """
         loss = 0.0
         # Before all terms: two of them may learn the same parameter.
-        for name in self.start_parameters():
+        for name in self._learned:
             out[name][...] = 0
         for number, term in enumerate(self.terms):
             more = term.draw(rng)

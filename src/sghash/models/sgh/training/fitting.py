@@ -16,7 +16,7 @@ from sghash.models.sgh.training.encoder import HIDDEN
 from sghash.models.sgh.training.learned import Learned, Refitted, refit
 from sghash.models.sgh.training.optimizer import Parameters, iterate_probabilities, make_optimizer
 from sghash.models.sgh.training.scaling import SPREAD, PrincipalScaling, Scaling, Units
-from sghash.models.sgh.training.settings import Settings
+from sghash.models.sgh.training.settings import Plan, Settings
 from sghash.models.sgh.training.start import START_ROWS, Start, hidden_start, make_start
 from sghash.models.sgh.training.step import GaussianStep
 from sghash.models.sgh.training.trainer import WATCHED_ROWS, Listener, Trainer, run
@@ -121,8 +121,6 @@ def make_trainer(
 # Beside a ranking loss: the most bytes of rows that are held, of which the first are searched for
 # axes and for neighbours.
 RANKED_BYTES = 1 << 28
-AXES_ROWS = 50_000
-ANCHORS = 30_000
 
 
 @dataclass
@@ -170,8 +168,7 @@ def fit(
     n_steps = settings.budget(batches.n_rows / batches.batch_size, ranked=ranked)
     data = Data(batches, held_out, n_steps)
     if ranked:
-        n_rows = ranked_rows(settings, batches.n_rows, vectors.shape[1])
-        trainer = train_ranked(settings, data, n_rows, rng, listener, supervision)
+        trainer = train_ranked(settings, data, vectors.shape[1], rng, listener, supervision)
     else:
         trainer = train(settings, data, rng, listener, supervision)
     refitted = Refitted()
@@ -214,55 +211,58 @@ def ranked_rows(settings: Settings, n: int, width: int) -> int:
     """Return how many of `n` rows are looked at beside a ranking loss."""
     if settings.max_rows is None:
         return n
-    return min(settings.max_rows, max(START_ROWS, RANKED_BYTES // (4 * width)))
+    return min(n, settings.max_rows, max(START_ROWS, RANKED_BYTES // (4 * width)))
 
 
 def train_ranked(
     settings: Settings,
     data: Data,
-    n_rows: int,
+    width: int,
     rng: np.random.Generator,
     listener: Listener,
     supervision: Sequence[Term] = (),
 ) -> Trainer:
     """Train beside a ranking loss, in principal coordinates of a sample; return it lifted."""
-    rows = data.batches.take(n_rows, rng)
-    rows = rows[rng.permutation(len(rows))]
-    watched = rows if data.held_out is None else data.held_out.take(WATCHED_ROWS, rng)
-    outer = scaling_of(settings, rows[:START_ROWS])
-    units = PrincipalScaling.of(rows[:AXES_ROWS], outer, settings.n_bits, rng)
-    vectors = units.apply(rows)
-    pairs = make_pairs(settings, vectors, units.mean)
+    n_rows = ranked_rows(settings, data.batches.n_rows, width)
+    plan = settings.plan(n_rows, width, data.n_steps)
+    rows = data.batches.take(plan.n_rows, rng)
+    order = rng.permutation(len(rows))
+    sample = rows[order[: plan.n_sample]]
+    watched = sample if data.held_out is None else data.held_out.take(WATCHED_ROWS, rng)
+    outer = scaling_of(settings, sample)
+    units = PrincipalScaling.of(sample, outer, settings.n_bits, plan.n_axes, rng)
+    vectors = units.apply(rows)[order]
+    pairs = make_pairs(settings, plan, vectors, units.mean, rng)
     ranking = Ranking(
         n_bits=settings.n_bits,
         weight=settings.ranking_weight,
         pair_loss=settings.recipe.chosen("pair_loss"),
-        n_pairs=pairs.n_pairs,
-        metric=settings.metric,
-        mean=units.mean,
+        n_pairs=plan.n_pairs,
     )
     start = make_start(
-        settings.recipe.init, vectors[:START_ROWS], settings.n_bits, coding=settings.coding,
+        settings.recipe.init, vectors[: plan.n_sample], settings.n_bits, coding=settings.coding,
         rng=rng, logit_spread=SPREAD,
     )  # fmt: skip
-    hidden = hidden_start(vectors[:START_ROWS], settings.hidden, settings.n_bits, rng)
-    arrays, n_steps = {**start._asdict(), **hidden}, data.n_steps
+    hidden = hidden_start(vectors[: plan.n_sample], settings.hidden, settings.n_bits, rng)
+    arrays, n_steps = {**start._asdict(), **hidden}, plan.n_steps
     inner = make_trainer(settings, arrays, units, n_steps, rng, [ranking, *supervision])
     keep = kept_step(settings, inner, n_steps, rng)
     run(settings, inner, pairs, watched, n_steps, listener, keep=keep)
     trained = inner.parameters
     if not inner.step.describes:
-        trained = refit(settings, inner, rows[:START_ROWS])
+        trained = refit(settings, inner, sample)
     return settle(settings, inner, units.lift(trained), n_steps, rng)
 
 
-def make_pairs(settings: Settings, vectors: Vectors, mean: Vectors) -> PairBatches:
-    """Return batches with pairs of neighbours, or without: then the batch itself shows them."""
-    size = min(settings.batch_size, len(vectors))
-    if not settings.neighbors:
-        return PairBatches(vectors, np.empty((0, 1), np.int64), n_plain=size, n_pairs=0)
-    found = find_neighbors(vectors[:ANCHORS], settings.neighbors, settings.metric, mean)
-    return PairBatches(vectors, found, n_plain=size // 2, n_pairs=size)
+def make_pairs(
+    settings: Settings, plan: Plan, vectors: Vectors, mean: Vectors, rng: np.random.Generator
+) -> PairBatches:
+    """Return batches with pairs of neighbours."""
+    found = find_neighbors(
+        vectors, plan.n_neighbors, settings.metric, mean,
+        n_rows=plan.n_anchors, again=plan.again, rng=rng,
+    )  # fmt: skip
+    return PairBatches(vectors, found, n_pairs=plan.n_pairs)
 
 
 class Past(NamedTuple):

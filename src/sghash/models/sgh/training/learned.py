@@ -94,7 +94,8 @@ def decoder_of(parameters: Parameters) -> GaussianDecoder:
     return GaussianDecoder(effective_weights(parameters), parameters["decoder_bias"], noise)
 
 
-REFIT_ROWS = 65_536
+# Rows for a refit, or so many per bit if that is more: their noise adds a bit's share of the error.
+REFIT_ROWS, REFIT_ROWS_PER_BIT = 16_384, 64
 REFIT_BYTES = 1 << 28
 REFIT_BLOCK = 8192
 # Online: rows kept from all pieces, and steps between refits.
@@ -117,7 +118,8 @@ class Refitted:
     ) -> None:
         """Refit the decoder to a sample of the batches' rows."""
         width = trainer.parameters["decoder_bias"].size
-        n_rows = min(REFIT_ROWS, max(1, REFIT_BYTES // (4 * width)))
+        n_rows = max(REFIT_ROWS, REFIT_ROWS_PER_BIT * settings.n_bits)
+        n_rows = min(n_rows, max(1, REFIT_BYTES // (4 * width)))
         self.parameters = refit(settings, trainer, batches.take(n_rows, rng))
 
     def update(self, settings: Settings, trainer: Trainer, batches: Batches) -> None:

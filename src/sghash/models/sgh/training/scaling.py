@@ -61,10 +61,11 @@ class Scaling(NamedTuple):
             return cls(np.zeros(width, dtype=np.float32), 1.0, cosine)
         rows = unit_rows(sample) if cosine else sample
         mean = rows.mean(axis=0, dtype=np.float64)
-        variance = float(np.square(rows - mean).mean())
+        mean32 = mean.astype(np.float32)
+        variance = float(np.square(rows - mean32, dtype=np.float64).mean())
         # Constant data has no scale of its own.
         unit = float(np.sqrt(variance)) or 1.0
-        return cls(mean.astype(np.float32), unit, cosine)
+        return cls(mean32, unit, cosine)
 
     @property
     def outer(self) -> Scaling:
@@ -78,7 +79,9 @@ class Scaling(NamedTuple):
     def apply(self, vectors: Vectors) -> Vectors:
         """Bring raw float32 vectors (n, d) into the trainer's units."""
         rows = unit_rows(vectors) if self.cosine else vectors
-        return (rows - self.shift) * np.float32(1 / self.unit)
+        scaled = rows - self.shift
+        scaled *= np.float32(1 / self.unit)
+        return scaled
 
     def gather(self, vectors: NDArray[Any], rows: Ids, out: Vectors) -> None:
         """Fill `out` (m, d) with the chosen `rows`, in the trainer's units."""
@@ -92,17 +95,17 @@ class Scaling(NamedTuple):
 
 def unit_rows(vectors: Vectors) -> Vectors:
     """Rows divided by their length; a zero vector has no direction and stays zero."""
-    lengths = np.sqrt(np.square(vectors, dtype=np.float64).sum(axis=1, keepdims=True))
-    lengths[lengths == 0] = 1
-    return (vectors / lengths).astype(np.float32)
+    from sghash.kernels.learning.training import unit_lengths
+
+    units = np.empty(vectors.shape, dtype=np.float32)
+    unit_lengths(np.ascontiguousarray(vectors, dtype=np.float32), units)
+    return units
 
 
-#: Axes that are kept, or as many as there are bits if that is more.
-MIN_AXES = 256
 #: Standard deviation of a leading coordinate, and so of a logit at the start.
 SPREAD = 2.0
 #: Up to this width all axes are computed; beyond, the leading ones by subspace iteration.
-MAX_EXACT_WIDTH = 1536
+EXACT_WIDTH = 256
 BLOCK_ROWS = 8192
 
 
@@ -115,12 +118,12 @@ class PrincipalScaling(NamedTuple):
 
     @classmethod
     def of(
-        cls, sample: Vectors, outer: Scaling, n_bits: int, rng: np.random.Generator
+        cls, sample: Vectors, outer: Scaling, n_bits: int, n_axes: int, rng: np.random.Generator
     ) -> PrincipalScaling:
-        """Learn from a sample (n, d) of raw vectors."""
+        """Learn from a sample (n, d) of raw vectors; `n_axes` are kept at most."""
         scaled = outer.apply(sample)
-        n_axes = min(scaled.shape[1], max(MIN_AXES, n_bits))
-        if scaled.shape[1] <= MAX_EXACT_WIDTH:
+        n_axes = min(scaled.shape[1], n_axes)
+        if scaled.shape[1] <= max(n_bits, EXACT_WIDTH):
             axes = principal_axes(scaled, n_axes).axes
             # Constant columns carry no weight at all, not even rounding: their values may be huge.
             axes = axes * (np.ptp(scaled, axis=0) > 0)[:, None]

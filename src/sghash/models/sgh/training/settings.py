@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,10 +13,47 @@ from sghash.models.sgh.training.optimizer import Schedule
 
 #: Most steps that are taken unasked.
 MAX_STEPS = 4000
-#: Steps beside a ranking loss: at most with the nearest vectors of the batch; with neighbours.
-MAX_RANKED_STEPS, NEIGHBOR_STEPS = 2000, 1500
-#: With neighbours and a hidden layer, which has more to learn.
-HIDDEN_STEPS = 2500
+#: Learning rate of the description length alone; beside a ranking loss, which takes few steps; and
+#: there with a hidden layer, which takes many.
+RATE, RANKED_RATE, HIDDEN_RATE = 0.01, 0.02, 0.005
+#: Neighbours of a vector that are learned from where `neighbors` says nothing.
+FEW_NEIGHBORS = 5
+#: No vector is an anchor more often than this: small sets have nothing more to say.
+MAX_VISITS = 20
+
+
+#: Vectors that are looked at per bit where `neighbors` says nothing, of 16 bits at least.
+POOL_ROWS_PER_BIT = 3000
+#: Numbers in a set of usual size (60,000 vectors of width 384), and how many times as many steps
+#: are taken at most where there are more of them.
+USUAL_NUMBERS, MOST_MORE = 60_000 * 384, 2.0
+
+
+#: Times that a vector is an anchor, each time with another of its neighbours perhaps.
+VISITS = 2
+#: Vectors from which axes, units and the start are learned.
+SAMPLE_ROWS = 6000
+#: Principal axes that training looks at, without and with `neighbors`, or as many as bits.
+AXES = {False: 128, True: 256}
+
+
+class Plan(NamedTuple):
+    """The budget of a training beside a ranking loss.
+
+    `n_rows` vectors are looked at in `n_axes` principal axes, which `n_sample` of them decide. A
+    step sees `n_pairs` pairs of a vector and one of its `n_neighbors` neighbours, which are looked
+    for around the first `n_anchors` vectors, and a second time among neighbours of neighbours if
+    `again`.
+    """
+
+    n_rows: int
+    n_sample: int
+    n_axes: int
+    n_steps: int
+    n_pairs: int
+    n_anchors: int
+    n_neighbors: int
+    again: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +75,7 @@ class Settings:
     kl_weight: float | tuple[float, float]
     n_steps: int | None
     batch_size: int
-    learning_rate: float
+    learning_rate: float | None
     max_rows: int | None
     recipe: Recipe
 
@@ -68,11 +106,19 @@ class Settings:
         return Schedule(
             n_steps,
             self.schedule_kind(ranked=ranked),
-            self.learning_rate,
+            self.first_rate(ranked=ranked),
             self.recipe.chosen("decay"),
             self.recipe.decay_every or max(1, -(-n_steps // 2)),
             self.kl_weight,
         )
+
+    def first_rate(self, *, ranked: bool) -> float:
+        """Return the learning rate of the first step."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        if not ranked:
+            return RATE
+        return HIDDEN_RATE if self.hidden else RANKED_RATE
 
     def budget(self, steps_per_pass: float | None = None, *, ranked: bool) -> int:
         """Return the number of steps that the options ask for; longer codes need more of them."""
@@ -83,8 +129,32 @@ class Settings:
         if not ranked:
             return min(MAX_STEPS, 500 + 45 * self.n_bits)
         if self.neighbors:
-            return HIDDEN_STEPS if self.hidden else NEIGHBOR_STEPS
-        return min(MAX_RANKED_STEPS, 500 + 25 * self.n_bits)
+            return 2500 if self.hidden else min(1500, 600 + 8 * self.n_bits)
+        return min(1000, 200 + 6 * self.n_bits)
+
+    def plan(self, n_rows: int, width: int, n_steps: int) -> Plan:
+        """Return the budget of a training beside a ranking loss, of at most `n_rows` vectors.
+
+        `n_steps` is the budget of a set of usual size: larger and wider ones have more to learn
+        from, small ones less.
+        """
+        n_pairs = max(1, min(self.batch_size, n_rows) // (1 if self.hidden else 2))
+        more = 1.0 if self.hidden else np.sqrt(n_rows * width / USUAL_NUMBERS).clip(1, MOST_MORE)
+        if not self.neighbors:
+            n_rows = min(n_rows, max(POOL_ROWS_PER_BIT * max(16, self.n_bits), n_rows // 4))
+        if self.n_steps is None and self.recipe.n_passes is None:
+            n_steps = min(int(more * n_steps), -(-MAX_VISITS * n_rows // n_pairs))
+        n_anchors = n_rows if self.neighbors else max(1, n_steps * n_pairs // VISITS)
+        return Plan(
+            n_rows=n_rows,
+            n_sample=min(n_rows, SAMPLE_ROWS),
+            n_axes=max(AXES[bool(self.neighbors)], self.n_bits),
+            n_steps=n_steps,
+            n_pairs=n_pairs,
+            n_anchors=min(n_rows, n_anchors),
+            n_neighbors=min(self.neighbors or FEW_NEIGHBORS, n_rows - 1),
+            again=bool(self.neighbors),
+        )
 
     @property
     def ranking_weight(self) -> float:

@@ -127,6 +127,8 @@ class Trainer:
 
 
 WATCHED_ROWS = 1000
+#: Unless `report_every` says otherwise: reports of a training, and the least steps between them.
+REPORTS, STEPS_PER_REPORT = 20, 50
 # Worse by this factor than both the start and no code at all: that is divergence, not bad luck.
 DIVERGED_FACTOR = 2.0
 # Beside a ranking loss the codes move first and the decoder follows: it may be far off for a while.
@@ -175,7 +177,7 @@ def run(
         n_steps,
         measure=measured,
         report=report,
-        report_every=recipe.report_every or max(1, n_steps // 20),
+        report_every=recipe.report_every or max(STEPS_PER_REPORT, n_steps // REPORTS),
         error_limit=factor * worst if total_variance > 0 else np.inf,
         patience=patience,
         keep=keep,

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sghash.errors import InvalidInput
-from sghash.models.base import BinaryHasher, Callback, translate_sklearn_errors
+from sghash.models.base import BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
+from sghash.models.inputs import check_is_fitted, translate_sklearn_errors, validate_data
 from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.paper.encoder import divergence, draw_bits, sigmoid
 from sghash.models.sgh.paper.generative import CODINGS, Floats, code_values

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sghash.bits import unpack_bits
 from sghash.blocks import blocks_of
 from sghash.errors import Diverged, InvalidInput
-from sghash.models.base import BLOCK_ROWS, BinaryHasher, Callback, translate_sklearn_errors
+from sghash.models.base import BLOCK_ROWS, BinaryHasher, Callback
 from sghash.models.capabilities import Capabilities
+from sghash.models.inputs import check_is_fitted, translate_sklearn_errors, validate_data
 from sghash.models.sgh.options import kl_line
 from sghash.models.sgh.paper.encoder import sigmoid
 from sghash.models.sgh.paper.generative import code_values

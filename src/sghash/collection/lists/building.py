@@ -1,0 +1,162 @@
+"""Making the lists of a segment that was just written, and measuring what they find.
+
+Lists are learned from kept vectors, or from what the codes stand for; a model whose codes stand for
+nothing has no lists without vectors. Some rows are then taken for queries, hidden from the search,
+and the curve of recall and cost that they give is stored with the lists.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.collection.storage.manifest import AUTO, Manifest
+from sghash.collection.storage.rows import Rows
+from sghash.collection.stored_model import encode_queries
+from sghash.errors import InvalidInput
+from sghash.index import PartitionedIndex
+from sghash.index.rows import RowIds
+from sghash.models.shared.scorers import Scorer
+from sghash.validation import Codes, Vectors
+
+#: Rows from which on `partitions="auto"` makes lists.
+AUTO_ROWS = 20_000
+#: Rows that are taken for queries at most, and one of how many.
+N_SAMPLE, SAMPLE_SHARE = 400, 10
+#: Neighbours that recall is measured of.
+MEASURED_K = 10
+
+logger = logging.getLogger("sghash.collection")
+
+#: Makes the lists of a new segment: None where there are to be none.
+Build = Callable[[Rows], "Built | None"]
+
+
+class Built(NamedTuple):
+    """Lists, measured, and what they were learned from."""
+
+    lists: PartitionedIndex
+    origin: str
+
+
+class Decoded:
+    """What codes stand for, decoded where rows are asked for."""
+
+    def __init__(self, codes: Codes, model: Any) -> None:
+        self.codes, self.model = codes, model
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and their width."""
+        return len(self.codes), int(self.model.n_features_in_)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the numbers."""
+        return np.dtype(np.float32)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> Any:
+        return np.asarray(self.model.decode(np.ascontiguousarray(self.codes[rows])), np.float32)
+
+
+def builder_of(model: Any, manifest: Manifest) -> Build | None:
+    """What makes lists for the segments of a collection; None where it shall have none."""
+    partitions = manifest.partitions
+    if partitions is None:
+        return None
+
+    def build(rows: Rows) -> Built | None:
+        n_lists = None if partitions == AUTO else int(partitions)
+        if len(rows) < (AUTO_ROWS if n_lists is None else n_lists):
+            return None
+        try:
+            return _built(rows, model, manifest.metric, n_lists)
+        except InvalidInput as error:
+            # The rows are whole without lists: to refuse the segment would help nobody.
+            logger.warning("the segment is written without lists: %s", error)
+            return None
+
+    return build
+
+
+def _built(rows: Rows, model: Any, metric: str, n_lists: int | None) -> Built:
+    from sghash.kernels.vectors.stored import HALVES
+
+    tables = model.capabilities.tables
+    if rows.vectors is None and not tables:
+        raise InvalidInput(
+            f"{type(model).__name__} has no decoder to score codes by, and no vectors are kept"
+        )
+    if rows.vectors is not None and rows.vectors.dtype == np.float16 and not HALVES:
+        raise InvalidInput("this CPU cannot widen float16: keep float32 vectors")
+    if tables:
+        empty = PartitionedIndex.for_model(model, metric=metric, n_lists=n_lists)
+    else:
+        n_bits = model.code_bits
+        empty = PartitionedIndex(-(-n_bits // 8), n_bits=n_bits, metric=metric, n_lists=n_lists)
+    places: Any = Decoded(rows.codes, model) if rows.vectors is None else rows.vectors
+    index = empty.over(rows.codes, RowIds(len(rows)), vectors=places)
+    _measure(index, rows, model)
+    return Built(index, "decoded codes" if rows.vectors is None else "vectors")
+
+
+def sample_rows(n: int) -> NDArray[np.int64]:
+    """Rows that are taken for queries, rising; the same at every call."""
+    rng = np.random.default_rng(n)
+    return np.sort(rng.choice(n, min(N_SAMPLE, n // SAMPLE_SHARE), replace=False))
+
+
+def _measure(index: PartitionedIndex, rows: Rows, model: Any) -> None:
+    """Measure the curve; where there are too few rows to measure with, there is none."""
+    chosen = sample_rows(len(rows))
+    k = min(MEASURED_K, len(rows) - len(chosen))
+    if not len(chosen) or k < 1:
+        return
+    allowed = np.ones(len(rows), dtype=np.bool_)
+    allowed[chosen] = False
+    queries = vectors_at(rows, chosen, model)
+    scorer = model.scorer(index.metric) if model.capabilities.tables else None
+    if rows.vectors is not None:
+        truth = nearest_kept(rows.vectors, chosen, queries, k, index.metric)
+    else:
+        tables = index.rules.over(rows.codes, RowIds(len(rows)))
+        assert scorer is not None  # else there would be no lists
+        truth = tables.search(scorer.query_tables(queries), k, mask=allowed, threads=1).ids
+    asked_by = asked_with(index, rows, queries, model, scorer)
+    index.measure(asked_by, truth, vectors=queries, kept=rows.vectors, mask=allowed)
+
+
+def asked_with(
+    index: PartitionedIndex, rows: Rows, queries: Vectors, model: Any, scorer: Scorer | None
+) -> Any:
+    """Checked queries as lists are searched with: vectors where the index maps them itself."""
+    if rows.vectors is not None and index.query_map is not None:
+        return queries
+    return encode_queries(model, queries) if scorer is None else scorer.query_tables(queries)
+
+
+def vectors_at(rows: Rows, chosen: NDArray[np.int64], model: Any) -> Vectors:
+    """Vectors of some rows: those kept, or what their codes stand for."""
+    if rows.vectors is not None:
+        return np.ascontiguousarray(rows.vectors[chosen], dtype=np.float32)
+    return np.ascontiguousarray(Decoded(rows.codes, model)[chosen], dtype=np.float32)
+
+
+def nearest_kept(
+    vectors: NDArray[Any], chosen: NDArray[np.int64], queries: Vectors, k: int, metric: str
+) -> NDArray[np.int64]:
+    """The k nearest kept vectors of each query by (distance, row), rows of `chosen` left out."""
+    from sghash.kernels.vectors.exact import exact_neighbors
+
+    found = exact_neighbors(vectors, queries, k + len(chosen), metric=metric).ids
+    hidden = np.isin(found, chosen) | (found < 0)
+    # What is hidden goes to the end; the others stay in their order.
+    order = np.argsort(hidden, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(found, order, axis=1)

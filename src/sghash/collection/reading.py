@@ -1,0 +1,155 @@
+"""What can be asked of a collection, whoever holds it: every answer is of one moment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sghash.collection import answers
+from sghash.collection.explaining import Explanation, explained
+from sghash.collection.lists.tuning import Tuned, tune
+from sghash.collection.moment import Moment
+from sghash.collection.records import Records, read_records
+from sghash.collection.storage import verification
+from sghash.collection.where.choice import ids_of, live_ids
+from sghash.neighbors import Neighbors, RangeNeighbors
+from sghash.progress import Callback, counting
+from sghash.validation import Ids
+
+
+class Reading:
+    """Abstract: the questions to a collection, answered from the moment that it holds."""
+
+    _moment: Moment
+
+    def __len__(self) -> int:
+        return len(self._moment.state)
+
+    def __contains__(self, id_: object) -> bool:
+        return answers.contains(self._moment.state, id_)
+
+    @property
+    def n_bits(self) -> int:
+        """Length of the codes."""
+        return self._moment.state.manifest.n_bits
+
+    @property
+    def metric(self) -> str:
+        """What `rerank` scores: "l2", "ip" or "cosine"."""
+        return self._moment.state.manifest.metric
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the model that made the codes."""
+        return self._moment.state.manifest.fingerprint
+
+    @property
+    def ids(self) -> Ids:
+        """All ids, rising; a boolean `where` is aligned with them."""
+        return live_ids(self._moment.state.views)
+
+    @property
+    def model(self) -> Any:
+        """The model that made the codes; read from the folder, and checked, when first needed."""
+        return self._moment.holder.model
+
+    def check_fingerprint(self, fingerprint: str) -> None:
+        """Refuse codes of another model than the one the collection was made with."""
+        answers.check_fingerprint(self._moment.state, fingerprint)
+
+    def search(
+        self,
+        queries: ArrayLike,
+        k: int = 10,
+        *,
+        rerank: str = "none",
+        shortlist: int | str | tuple[int | str, int] | None = None,
+        target_recall: float | None = None,
+        where: Any = None,
+        threads: int | None = None,
+    ) -> Neighbors:
+        """Return the k nearest rows of each query (n_queries, d), nearest first.
+
+        `rerank` says what decides: "none" the Hamming distance of the codes (int32), "decoder"
+        the distance between the query and what the code stands for (float32), "vectors" the exact
+        distance to the kept vector (float32). The latter two look at `shortlist` rows per query,
+        the nearest by Hamming distance; None is 10 k, "all" lets the decoder score every row. For
+        "vectors" it may be a pair: how many rows Hamming distance ("all" for every one) and how
+        many the decoder lets through. Codes of quantizers have no Hamming distance: the decoder
+        scores every row. `where` is a boolean mask over `ids`, a list of ids or keys, or a
+        condition on metadata such as `"year >= 2000 and lang == 'de'"`.
+
+        `target_recall` (above 0, at most 1) asks for a share of the true neighbours instead, and
+        chooses what to visit: lists where `compact` has made them, else a shortlist that is long
+        enough. The kept vectors decide; without them the decoder, and the share is that of what
+        it would find among all rows.
+
+        Where fewer than k rows are there, the other places hold id -1 and the largest distance.
+        `keys` of the answer are those the rows were added under.
+        """
+        return answers.neighbors_of(
+            self._moment, queries, k, rerank=rerank, shortlist=shortlist, where=where,
+            threads=threads, target_recall=target_recall,
+        )  # fmt: skip
+
+    def explain(self, query: ArrayLike, k: int = 10, **options: Any) -> Explanation:
+        """Answer one query and say what was visited in each segment, and what it took.
+
+        The options are those of `search`.
+        """
+        return explained(self._moment, query, k, **options)
+
+    def tune(self, k: int = 10, *, n_queries: int = 200) -> list[Tuned]:
+        """Measure ways to search: recall and queries per second, one at a time, fastest first.
+
+        Rows of the collection are the queries, each left out of its own answer. Recall is that of
+        the kept vectors' neighbours; without them, of the decoder's.
+        """
+        return tune(self._moment, k=k, n_queries=n_queries)
+
+    def search_codes(
+        self,
+        query_codes: ArrayLike,
+        k: int = 10,
+        *,
+        fingerprint: str,
+        where: Any = None,
+        threads: int | None = None,
+    ) -> Neighbors:
+        """Like `search` without reranking, for codes made by the model of this `fingerprint`."""
+        return answers.neighbors_of_codes(
+            self._moment, query_codes, k, fingerprint=fingerprint, where=where, threads=threads
+        )
+
+    def range_search(
+        self,
+        queries: ArrayLike,
+        radius: int,
+        *,
+        where: Any = None,
+        threads: int | None = None,
+    ) -> RangeNeighbors:
+        """Return all rows whose code differs from the query's in at most `radius` bits."""
+        return answers.rows_within(self._moment, queries, radius, where=where, threads=threads)
+
+    def get(self, ids: ArrayLike | Sequence[str]) -> Records:
+        """Return what is stored under these ids or keys, in the order given."""
+        state, holder = self._moment
+        return read_records(state, ids_of(ids, state), holder.model)
+
+    def similarity_join(
+        self, radius: int, *, threads: int | None = None, callback: Callback | None = None
+    ) -> NDArray[np.int64]:
+        """Return all pairs of rows whose codes differ in at most `radius` bits.
+
+        One row per pair, (n_pairs, 3) int64: the smaller id, the larger id, the distance; by ids.
+        """
+        told = counting(callback, "joining")
+        return answers.joined_within(self._moment, radius, threads=threads, callback=told)
+
+    def stats(self) -> dict[str, Any]:
+        """Return counts and sizes: rows, deleted rows, segments, bytes on disk and per row."""
+        return verification.stats(self._moment.state)

@@ -1,0 +1,208 @@
+"""All pairs of rows within a radius: keys in their order, each beside those that are near it.
+
+Rows whose keys are equal or near lie together, so a join reads the tables from end to end instead
+of asking for every row; a pair is met in several parts, and counts where it is met first.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sghash.errors import InvalidInput
+from sghash.kernels.checks import UINT8, check_array
+from sghash.kernels.compiling import announce, compiled
+from sghash.kernels.hamming.staging import word_of
+from sghash.kernels.lanes import popcount
+from sghash.kernels.multi.layout import Tables
+from sghash.kernels.multi.probing import n_flips, next_flip
+from sghash.kernels.threads import cut, run
+from sghash.validation import Codes
+
+#: What it takes to look up a key and to compare two entries, in nanoseconds.
+KEY_COST, PAIR_COST = 4.0, 2.0
+# Keys of one compiled call, and pairs that a buffer holds at first.
+_KEYS, _PAIRS = 1 << 14, 1 << 16
+_SAMPLE_KEYS = 512
+
+
+class Pairs(NamedTuple):
+    """Pairs of rows, the smaller one first, by rows: all (n_pairs,)."""
+
+    first: NDArray[np.int64]
+    second: NDArray[np.int64]
+    distances: NDArray[np.int32]
+
+
+def multi_pairs(tables: Tables, codes: Codes, radius: int, *, threads: int = 1) -> Pairs:
+    """All pairs of rows whose codes differ in at most `radius` bits, by rows."""
+    check_array(codes, UINT8, 2, "codes")
+    if tables.spread.shape[1] != codes.shape[1] or tables.n_rows != len(codes):
+        raise InvalidInput("the tables are not those of these codes: build them anew")
+    radius = min(radius, 8 * codes.shape[1])
+    announce(_join, "join of codes")
+    pieces: list[NDArray[np.int64]] = [np.empty((0, 3), dtype=np.int64)]
+    n_parts = len(tables.key_bits)
+    for part in range(min(n_parts, radius + 1)):
+        _join_part(tables, codes, radius, part, threads, pieces)
+    every = np.concatenate(pieces)
+    every = every[np.lexsort((every[:, 1], every[:, 0]))]
+    return Pairs(every[:, 0].copy(), every[:, 1].copy(), every[:, 2].astype(np.int32))
+
+
+def join_cost(tables: Tables, radius: int) -> float:
+    """Nanoseconds that a join would take, from some keys of each part."""
+    cost = 0.0
+    for part, key_bits in enumerate(tables.key_bits.tolist()):
+        step = max(1, (1 << key_bits) // _SAMPLE_KEYS)
+        at = int(tables.places[part])
+        starts = tables.starts[at : at + (1 << key_bits) + 1]
+        most = _most_weight(radius, part, len(tables.key_bits), key_bits)
+        # Sums over many flips: beyond some, no sample is needed to know that a scan is cheaper.
+        if sum(n_flips(key_bits, weight) for weight in range(most + 1)) > 1 << 16:
+            return np.inf
+        keys, pairs = _counted(starts, key_bits, most, step)
+        cost += step * (KEY_COST * keys + PAIR_COST * pairs)
+    return cost
+
+
+def _most_weight(radius: int, part: int, n_parts: int, key_bits: int) -> int:
+    """How far keys of a part may differ; -1: the other parts find every pair."""
+    return min(key_bits, (radius - part) // n_parts)
+
+
+def _join_part(
+    tables: Tables,
+    codes: Codes,
+    radius: int,
+    part: int,
+    threads: int,
+    pieces: list[NDArray[np.int64]],
+) -> None:
+    at, key_bits = int(tables.places[part]), int(tables.key_bits[part])
+    starts = tables.starts[at : at + (1 << key_bits) + 1]
+    most = _most_weight(radius, part, len(tables.key_bits), key_bits)
+
+    def join(start: int, stop: int, stopped: threading.Event) -> None:
+        out = np.empty((_PAIRS, 3), dtype=np.int64)
+        while start < stop and not stopped.is_set():
+            last = min(start + _KEYS, stop)
+            reached, used = _join(
+                starts, tables.entries[part], key_bits, tables.masks, codes, radius, part, most,
+                start, last, out,
+            )  # fmt: skip
+            pieces.append(out[:used].copy())
+            if reached == start:  # the pairs of one key are more than fit
+                out = np.empty((2 * len(out), 3), dtype=np.int64)
+            start = reached
+
+    run([(join, some) for some in cut(1 << key_bits, threads)])
+
+
+@compiled
+def _counted(starts: NDArray[np.uint32], key_bits: int, most: int, step: int) -> Any:
+    """Keys looked up and entries compared, for every `step`-th key."""
+    keys, pairs = 0, np.int64(0)
+    for key in range(0, 1 << key_bits, step):
+        here = np.int64(starts[key + 1]) - np.int64(starts[key])
+        if here == 0:
+            continue
+        for weight in range(most + 1):
+            flip = np.uint64((1 << weight) - 1)
+            for _ in range(n_flips(key_bits, weight)):
+                other = np.int64(np.uint64(key) ^ flip)
+                keys += 1
+                pairs += here * (np.int64(starts[other + 1]) - np.int64(starts[other]))
+                if weight:
+                    flip = next_flip(flip)
+    return keys, pairs // 2
+
+
+@compiled
+def _join(
+    starts: NDArray[np.uint32],
+    entries: NDArray[np.uint64],
+    key_bits: int,
+    masks: NDArray[np.uint64],
+    codes: NDArray[np.uint8],
+    radius: int,
+    part: int,
+    most: int,
+    first_key: int,
+    last_key: int,
+    out: NDArray[np.int64],
+) -> Any:
+    """Write the pairs of some keys; return the first key whose pairs did not fit, and how many."""
+    used = 0
+    for key in range(first_key, last_key):
+        if starts[key] == starts[key + 1]:
+            continue
+        begun = used
+        for weight in range(most + 1):
+            flip = np.uint64((1 << weight) - 1)
+            for _ in range(n_flips(key_bits, weight)):
+                other = np.int64(np.uint64(key) ^ flip)
+                if other >= key and starts[other] < starts[other + 1]:
+                    used = _pair_up(
+                        starts, entries, masks, codes, radius, part, weight, key, other, out, used
+                    )
+                    if used > out.shape[0]:
+                        return key, begun
+                if weight:
+                    flip = next_flip(flip)
+    return last_key, used
+
+
+@compiled
+def _pair_up(
+    starts: NDArray[np.uint32],
+    entries: NDArray[np.uint64],
+    masks: NDArray[np.uint64],
+    codes: NDArray[np.uint8],
+    radius: int,
+    part: int,
+    weight: int,
+    key: int,
+    other: Any,
+    out: NDArray[np.int64],
+    used: int,
+) -> int:
+    """Write the pairs of two keys; return how many there are now, or more than fit."""
+    low = np.uint64(0xFFFFFFFF)
+    for i in range(np.int64(starts[key]), np.int64(starts[key + 1])):
+        a = entries[i]
+        begin = i + 1 if key == other else np.int64(starts[other])
+        for j in range(begin, np.int64(starts[other + 1])):
+            if weight + popcount((a ^ entries[j]) >> np.uint64(32)) > radius:
+                continue
+            row, second = np.int64(a & low), np.int64(entries[j] & low)
+            distance = _first_met(masks, codes, row, second, part, weight)
+            if distance < 0 or distance > radius:
+                continue
+            if used >= out.shape[0]:
+                return used + 1
+            out[used, 0], out[used, 1] = min(row, second), max(row, second)
+            out[used, 2] = distance
+            used += 1
+    return used
+
+
+@compiled
+def _first_met(
+    masks: NDArray[np.uint64], codes: NDArray[np.uint8], a: Any, b: Any, part: int, weight: int
+) -> int:
+    """The distance of two rows that differ in `weight` bits of a part's key; -1 if met before."""
+    n_words, distance = masks.shape[1], 0
+    for word in range(n_words):
+        distance += popcount(word_of(codes, a, word) ^ word_of(codes, b, word))
+    for other in range(masks.shape[0]):
+        apart = 0
+        for word in range(n_words):
+            differ = word_of(codes, a, word) ^ word_of(codes, b, word)
+            apart += popcount(differ & masks[other, word])
+        if apart < weight or (apart == weight and other < part):
+            return -1
+    return distance
