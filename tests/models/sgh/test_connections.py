@@ -95,4 +95,4 @@ def test_reconstruction_beats_iterative_quantization() -> None:
     itq = ITQ(n_bits=32, random_state=0).fit(X)
     itq_error = np.square(X - itq.decode(itq.encode(X))).sum(axis=1).mean()
     model = SGH(n_bits=32, goal="reconstruction", random_state=0).fit(X)
-    assert model.reconstruction_error(X) < itq_error
+    assert model.reconstruction_error(X) < 0.95 * itq_error
