@@ -21,8 +21,8 @@ Callback: TypeAlias = Counting | Literal["bar"]
 class Bar:
     """A bar that is called with (done, in all), and with measurements to show beside it."""
 
-    def __init__(self, what: str, unit: str) -> None:
-        self._what, self._unit = what, unit
+    def __init__(self, what: str, unit: str, **options: Any) -> None:
+        self._what, self._unit, self._options = what, unit, options
         self._shown: Any = None
 
     def __call__(self, done: int, total: int, values: Mapping[str, float] | None = None) -> None:
@@ -30,7 +30,7 @@ class Bar:
         if self._shown is None:
             from tqdm.auto import tqdm
 
-            self._shown = tqdm(desc=self._what, unit=self._unit, total=total)
+            self._shown = tqdm(desc=self._what, unit=self._unit, total=total, **self._options)
         if values:
             shown = {name.replace("_", " "): f"{value:.4g}" for name, value in values.items()}
             self._shown.set_postfix(shown, refresh=False)
@@ -38,6 +38,12 @@ class Bar:
         self._shown.update(done - self._shown.n)
         if done >= total:
             self.close()
+
+    def describe(self, what: str) -> None:
+        """Say what is done now, before the bar."""
+        self._what = what
+        if self._shown is not None:
+            self._shown.set_description(what)
 
     def close(self) -> None:
         """Leave the bar as it is; the next report begins another."""

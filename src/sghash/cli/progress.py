@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from sghash.progress import Bar
+
 if TYPE_CHECKING:  # the models behind it load scikit-learn
     from sghash.models.base import Progress
 
@@ -67,3 +69,14 @@ def training_bar(what: str) -> Iterator[Callable[[Progress], None]]:
             bar.update(progress.step - bar.n)
 
         yield update
+
+
+@contextmanager
+def named_bar(what: str, unit: str) -> Iterator[Bar]:
+    """A bar that says by name what is done now; closed whatever happens."""
+    seconds = _SECONDS_ON_TERMINAL if sys.stderr.isatty() else _SECONDS_IN_LOG
+    bar = Bar(what, unit, leave=False, mininterval=seconds, file=sys.stderr)
+    try:
+        yield bar
+    finally:
+        bar.close()

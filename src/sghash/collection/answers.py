@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sghash.collection.lists.targets import Visit, ask, check_target, search_for_recall
 from sghash.collection.moment import Moment, Scoring
+from sghash.collection.planning.plan import Plan
 from sghash.collection.ranges import hamming_within, pairs_within
 from sghash.collection.records import keys_of
 from sghash.collection.storage.segments import Progress
@@ -23,6 +24,7 @@ from sghash.index.stages import Part, Query, plan_stages, run_stages
 from sghash.neighbors import KeyedNeighbors, Neighbors, RangeNeighbors
 from sghash.validation import (
     Codes,
+    Vectors,
     check_codes,
     check_ids,
     check_k,
@@ -34,6 +36,8 @@ from sghash.validation import (
 _log = logging.getLogger("sghash.collection")
 # Collections of which it was said that they have fewer rows than were asked for.
 _said: set[str] = set()
+# The same of plans: what was said of which collection.
+_said_of_plans: set[tuple[str, str]] = set()
 
 
 def neighbors_of(
@@ -41,21 +45,22 @@ def neighbors_of(
     queries: ArrayLike,
     k: int,
     *,
-    rerank: str,
+    rerank: str | None,
     shortlist: Any,
     where: Any,
     threads: int | None,
     target_recall: float | None = None,
 ) -> Neighbors:
-    """The k nearest rows of each query, in the stages that the options ask for."""
+    """The k nearest rows of each query, in the stages that the options or the plan ask for."""
     state, holder = moment
     manifest = state.manifest
+    target_recall = target_of(manifest.parsed_plan, rerank, shortlist, target_recall)
     if target_recall is not None:
         check_chosen(rerank, shortlist)
         found, _ = visited(moment, queries, k, target_recall, where, threads)
         return keyed(state, found)
     stages = plan_stages(
-        rerank, check_k(k), shortlist, kind=manifest.kind,
+        rerank or "none", check_k(k), shortlist, kind=manifest.kind,
         has_vectors=manifest.keep_vectors is not None,
     )  # fmt: skip
     array = check_vectors(queries, width=manifest.width, name="queries")
@@ -71,9 +76,18 @@ def neighbors_of(
     return keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
 
 
-def check_chosen(rerank: str, shortlist: Any) -> None:
+def target_of(
+    plan: Plan | None, rerank: str | None, shortlist: Any, target_recall: float | None
+) -> float | None:
+    """The recall to be reached: that of the plan where nothing is asked for."""
+    if target_recall is not None or rerank is not None or shortlist is not None:
+        return target_recall
+    return None if plan is None else plan.target_recall
+
+
+def check_chosen(rerank: str | None, shortlist: Any) -> None:
     """Refuse what a target chooses by itself."""
-    if rerank != "none" or shortlist is not None:
+    if rerank not in (None, "none") or shortlist is not None:
         raise InvalidInput("target_recall chooses rerank and shortlist: leave them out")
 
 
@@ -84,10 +98,46 @@ def visited(
     state = moment.state
     target, k = check_target(target_recall), check_k(k)
     array = check_vectors(queries, width=state.manifest.width, name="queries")
-    asked = ask(moment, array, k, target, check_threads(threads))
+    asked = ask(moment, array, k, inside_of(state, target), check_threads(threads))
     masks = allowed_rows(where, state, state.views)
     _say_if_fewer(state, k)
     return search_for_recall(state.views, masks, asked)
+
+
+def search_inside(moment: Moment, queries: Vectors, k: int, inside: float) -> Neighbors:
+    """Search for a recall as the lists and shortlists measure it, on one thread."""
+    views = moment.state.views
+    return search_for_recall(
+        views, [view.alive for view in views], ask(moment, queries, k, inside, 1)
+    )[0]
+
+
+def inside_of(state: State, target: float) -> float:
+    """What must be asked of lists and shortlists for a true recall, as the plan has measured it."""
+    plan = state.manifest.parsed_plan
+    point = None if plan is None else plan.point_for(target)
+    if plan is None or point is None:
+        return target
+    _say_if_beyond(state, plan, target)
+    return point.inside
+
+
+def _say_if_beyond(state: State, plan: Plan, target: float) -> None:
+    """Say once of a collection that its plan is old, or that it cannot reach what is asked."""
+    n, best, identity = len(state), plan.best, state.manifest.identity
+    if plan.is_old(n) and (identity, "old") not in _said_of_plans:
+        _said_of_plans.add((identity, "old"))
+        _log.warning(
+            "the plan of this collection was measured with %d rows, now there are %d: call check()",
+            plan.n_rows, n,
+        )  # fmt: skip
+    if best is not None and best < target and (identity, "best") not in _said_of_plans:
+        _said_of_plans.add((identity, "best"))
+        _log.warning(
+            "a recall of %g was asked for; the best that was measured here is %.3f: build the "
+            "collection with a higher target_recall, or with keep_vectors=\"float16\"",
+            target, best,
+        )  # fmt: skip
 
 
 def parts_of(state: State, where: Any, scoring: Scoring | None) -> list[Part]:

@@ -15,7 +15,9 @@ from sghash.collection import answers, stored_model
 from sghash.collection.incoming import append_vectors, new_rows
 from sghash.collection.lists.building import builder_of
 from sghash.collection.moment import ModelHolder, Moment
+from sghash.collection.planning.plan import Plan
 from sghash.collection.reading import Reading
+from sghash.collection.recent import Recent
 from sghash.collection.storage import verification
 from sghash.collection.storage.backup import back_up
 from sghash.collection.storage.columns import Column, columns_of
@@ -49,6 +51,7 @@ class Collection(Reading):
         self._folder, self._writer, self._in_memory = folder, writer, in_memory
         # Held while the collection changes; a search takes the moment as it is, and needs none.
         self._guard = Guard(reentrant=True)
+        self._recent = Recent()
         state = load_state(folder, in_memory=in_memory) if writer is None else writer.state
         self._moment = Moment(state, ModelHolder(folder, state.manifest, model))
 
@@ -76,6 +79,47 @@ class Collection(Reading):
         )
         with new_folder(folder, manifest, model) as lock:
             return cls(folder, writer=Writer(folder, lock=lock), model=model)
+
+    @classmethod
+    def build(
+        cls,
+        path: str | os.PathLike[str],
+        vectors: ArrayLike | VectorSource,
+        ids: ArrayLike | Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        metric: str | None = None,
+        target_recall: float = 0.95,
+        bytes_per_vector: int | None = None,
+        keep_vectors: str | None = "auto",
+        queries: ArrayLike | None = None,
+        k: int = 10,
+        random_state: int = 0,
+        callback: Callback | None = None,
+    ) -> Self:
+        """Make a collection of vectors (n, d) that finds a share of the true neighbours.
+
+        Looks at the vectors, tries what can win on a sample, chooses the fewest bytes that reach
+        `target_recall`, learns, adds all rows (with `ids` and `metadata` as `add` takes them), and
+        measures the result: `plan` holds all of it. `search` without options follows the plan.
+
+        `metric` None is "cosine" for rows of length one, else "l2". `bytes_per_vector` is the most
+        that a code and a kept vector may take together; where nothing of that size reaches the
+        target, the best is taken, and the plan says so. `keep_vectors` may be "int4", "int8",
+        "float16", "float32", or None for codes alone. Recall is promised for queries like the
+        rows; give a sample of real `queries` where they are of another kind. `k` is the number of
+        neighbours that recall is measured of. `callback` receives (steps done, steps in all).
+        The folder appears when all is done: what fails leaves nothing.
+        """
+        from sghash.collection.planning.building import build, check_wanted
+
+        folder = resolved(path)
+        wanted = check_wanted(target_recall, k, bytes_per_vector, keep_vectors, random_state)
+        build(
+            cls.create, folder, vectors, ids, metadata, wanted=wanted, metric=metric,
+            queries=queries, told=counting(callback, "building", "step"),
+        )  # fmt: skip
+        return cls.open(folder, writable=True)
 
     @classmethod
     def open(
@@ -210,6 +254,13 @@ class Collection(Reading):
                 self._see(writer.state)
                 build = builder_of(self.model, manifest)
             self._change(lambda: writer.compact(build=build, callback=told))
+
+    def follow(self, plan: Plan | None) -> None:
+        """Let searches without options follow a plan, durably; None is none."""
+        with self._guard.lock:
+            body = None if plan is None else plan.as_dict()
+            writer = self._writable()
+            self._change(lambda: writer.note_plan(body))
 
     def reencode(self, new_model: Any, *, callback: Callback | None = None) -> None:
         """Replace the model, and all codes by those it makes of the kept vectors."""

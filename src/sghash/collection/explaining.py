@@ -46,8 +46,9 @@ def explained(moment: Moment, query: Any, k: int, **options: Any) -> Explanation
     array = check_vectors(query, width=moment.state.manifest.width, name="query")
     if len(array) != 1:
         raise InvalidInput(f"explain takes one query, got {len(array)}")
-    given = {"rerank": "none", "shortlist": None, "where": None, "threads": 1} | options
-    target = given.pop("target_recall", None)
+    given = {"rerank": None, "shortlist": None, "where": None, "threads": 1} | options
+    plan, asked_for = moment.state.manifest.parsed_plan, given.pop("target_recall", None)
+    target = answers.target_of(plan, given["rerank"], given["shortlist"], asked_for)
     if target is None:
         answers.neighbors_of(moment, array, k, **given)
         started = time.perf_counter()
@@ -60,7 +61,8 @@ def explained(moment: Moment, query: Any, k: int, **options: Any) -> Explanation
     started = time.perf_counter()
     found, visits = answers.visited(moment, array, k, target, where, 1)
     spent = (time.perf_counter() - started) * 1e6
-    asked = ask(moment, array, check_k(k), check_target(target), 1)
+    inside = answers.inside_of(moment.state, check_target(target))
+    asked = ask(moment, array, check_k(k), inside, 1)
     views = moment.state.views
     told = [
         explain_lists(view.rows, mask, asked, visit) if visit.way == "lists" else visit
@@ -78,7 +80,7 @@ def _scans(
     views = moment.state.views
     masks = allowed_rows(options["where"], moment.state, views)
     way = {"none": "all codes", "decoder": "all codes, then the decoder"}.get(
-        options["rerank"], "all codes, then kept vectors"
+        options["rerank"] or "none", "all codes, then kept vectors"
     )
     visits = []
     for view, mask in zip(views, masks, strict=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,8 @@ from sghash.collection import answers
 from sghash.collection.explaining import Explanation, explained
 from sghash.collection.lists.tuning import Tuned, tune
 from sghash.collection.moment import Moment
+from sghash.collection.planning.plan import Plan
+from sghash.collection.recent import Recent
 from sghash.collection.records import Records, read_records
 from sghash.collection.storage import verification
 from sghash.collection.where.choice import ids_of, live_ids
@@ -19,11 +21,15 @@ from sghash.neighbors import Neighbors, RangeNeighbors
 from sghash.progress import Callback, counting
 from sghash.validation import Ids
 
+if TYPE_CHECKING:
+    from sghash.collection.planning.checking import Checkup
+
 
 class Reading:
     """Abstract: the questions to a collection, answered from the moment that it holds."""
 
     _moment: Moment
+    _recent: Recent
 
     def __len__(self) -> int:
         return len(self._moment.state)
@@ -65,13 +71,16 @@ class Reading:
         queries: ArrayLike,
         k: int = 10,
         *,
-        rerank: str = "none",
+        rerank: str | None = None,
         shortlist: int | str | tuple[int | str, int] | None = None,
         target_recall: float | None = None,
         where: Any = None,
         threads: int | None = None,
     ) -> Neighbors:
         """Return the k nearest rows of each query (n_queries, d), nearest first.
+
+        Without options a collection that was made by `build` follows its plan, and finds the share
+        of the true neighbours that it was built for; any other compares codes.
 
         `rerank` says what decides: "none" the Hamming distance of the codes (int32), "decoder"
         the distance between the query and what the code stands for (float32), "vectors" the exact
@@ -90,10 +99,30 @@ class Reading:
         Where fewer than k rows are there, the other places hold id -1 and the largest distance.
         `keys` of the answer are those the rows were added under.
         """
+        self._recent.note(queries)
         return answers.neighbors_of(
             self._moment, queries, k, rerank=rerank, shortlist=shortlist, where=where,
             threads=threads, target_recall=target_recall,
         )  # fmt: skip
+
+    @property
+    def plan(self) -> Plan | None:
+        """What `build` chose and measured; None where the collection was made by hand."""
+        return self._moment.state.manifest.parsed_plan
+
+    def check(self) -> Checkup:
+        """Measure searches again, of some rows and of the latest queries; say if the plan holds.
+
+        The queries are those that this object was asked since it was opened, a few hundred at most.
+        """
+        from sghash.collection.planning.checking import check
+
+        return check(self._moment, self._recent.queries(self._moment.state.manifest.width))
+
+    @property
+    def moment(self) -> Moment:
+        """The rows and the model that searches see now."""
+        return self._moment
 
     def explain(self, query: ArrayLike, k: int = 10, **options: Any) -> Explanation:
         """Answer one query and say what was visited in each segment, and what it took.

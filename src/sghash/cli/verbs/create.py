@@ -1,4 +1,4 @@
-"""`sghash create`: a collection from a fitted model, or from vectors in one go."""
+"""`sghash create`: a collection out of vectors, planned or by hand."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ import click
 
 import sghash
 from sghash.cli.frame import examples, json_option
-from sghash.cli.inputs import metric_of, open_rows, path_type, rows_options, rows_type
+from sghash.cli.inputs import data_part, metric_of, open_rows, path_type, rows_options, rows_type
 from sghash.cli.model_choice import Choice, build, check_kind, fit, model_options
+from sghash.cli.planned import BY_HAND, NONE, OF_PLANS, build_planned, planning_options
 from sghash.cli.printing import show
 from sghash.cli.progress import row_bar
 from sghash.cli.rows_in import Incoming, add_all, adding_options, read_incoming
 from sghash.collection import Collection
+from sghash.collection.planning.pipelines import KINDS
 from sghash.collection.storage.manifest import check_partitions
 from sghash.errors import InvalidInput
 
@@ -24,7 +26,9 @@ from sghash.errors import InvalidInput
     "create",
     epilog=examples(
         "sghash create photos vectors.npy",
-        "sghash create photos vectors.npy --keep-vectors float16 --metadata photos.csv",
+        "sghash create photos vectors.npy --target-recall 0.99 --metadata photos.csv",
+        "sghash create photos vectors.npy --bytes-per-vector 32",
+        "sghash create photos vectors.npy --model ITQ --bits 128 --keep-vectors float16",
         "sghash create photos --fitted my-model",
     ),
 )
@@ -35,8 +39,8 @@ from sghash.errors import InvalidInput
 )
 @click.option(
     "--keep-vectors",
-    type=click.Choice(["float16", "float32"]),
-    help="Also store the vectors, for exact distances (--rerank vectors).",
+    type=click.Choice(["auto", *KINDS, NONE]),
+    help="How vectors are kept beside their codes, for the last decision; auto unless by hand.",
 )
 @click.option(
     "--partitions",
@@ -44,6 +48,7 @@ from sghash.errors import InvalidInput
     help="Put rows into lists, so that --target-recall visits few of them: auto, or how many.",
 )
 @click.option("--empty", is_flag=True, help="Fit on VECTORS, but add none of them.")
+@planning_options
 @model_options
 @adding_options
 @rows_options
@@ -57,6 +62,9 @@ def command(
     keep_vectors: str | None,
     partitions: str | None,
     empty: bool,
+    target_recall: float,
+    bytes_per_vector: int | None,
+    queries: str | None,
     spec: str,
     n_bits: int,
     metric: str | None,
@@ -71,13 +79,17 @@ def command(
     stop: int | None,
     as_json: bool,
 ) -> None:
-    """Make COLLECTION, a new folder: fit a model on VECTORS and add them.
+    """Make COLLECTION, a new folder, of VECTORS: choose, learn, add and measure.
 
-    VECTORS is a file, a folder of parts, a data set such as digits.base, or - for stdin. With
-    --fitted the model is taken from a folder that `sghash fit` wrote; VECTORS may then be left out.
-    --metric is also what --rerank scores later.
+    VECTORS is a file, a folder of parts, a data set such as digits.base, or - for stdin. A few
+    kinds of codes and kept vectors are tried on a sample; the fewest bytes that reach
+    --target-recall are taken, and `sghash search` then needs no options.
+
+    With --model, --bits, --option, --partitions or --empty the model is what these say, and
+    nothing is tried. With --fitted it is taken from a folder that `sghash fit` wrote; VECTORS may
+    then be left out. --metric is also what --rerank scores later.
     """
-    _check_arguments(context, collection, vectors, fitted, empty)
+    by_hand = _check_arguments(context, collection, vectors, fitted, empty)
     lists = _partitions(partitions)
     incoming = None
     if vectors is not None:
@@ -85,6 +97,14 @@ def command(
             open_rows(vectors, key=key), ids_file=ids_file, metadata=metadata,
             id_column=id_column, as_keys=as_keys, start=start, stop=stop,
         )  # fmt: skip
+    if incoming is not None and not by_hand:
+        build_planned(
+            collection, incoming, metric=metric or _metric_known(vectors),
+            target_recall=target_recall, bytes_per_vector=bytes_per_vector,
+            keep_vectors=keep_vectors, queries=queries, seed=seed, as_json=as_json,
+        )  # fmt: skip
+        return
+    keep_vectors = None if keep_vectors in (NONE, "auto") else keep_vectors
     if fitted is not None:
         model = sghash.load_model(fitted)
     else:
@@ -123,8 +143,8 @@ def command(
 
 def _check_arguments(
     context: click.Context, collection: Path, vectors: str | None, fitted: Path | None, empty: bool
-) -> None:
-    """Refuse what contradicts itself before any work is done."""
+) -> bool:
+    """Refuse what contradicts itself before any work is done; say whether all is by hand."""
     if vectors is None and fitted is None:
         raise InvalidInput("give VECTORS to fit a model on, or --fitted with a model's folder")
     if collection.exists() and (not collection.is_dir() or any(collection.iterdir())):
@@ -132,15 +152,27 @@ def _check_arguments(
     given = click.core.ParameterSource.COMMANDLINE
     fitting = ("spec", "n_bits", "options", "seed", "empty")
     adding = ("ids_file", "metadata", "id_column", "as_keys", "key", "start", "stop", "empty")
+    said = {
+        str(parameter.name): parameter.opts[-1]
+        for parameter in context.command.params
+        if context.get_parameter_source(str(parameter.name)) is given
+    }
+    hands = [text for name, text in said.items() if name in BY_HAND]
     for names, useless, why in (
+        (OF_PLANS, bool(hands), f"{' '.join(hands)} says by hand what would be chosen"),
         (fitting, fitted is not None, "--fitted brings a model that is fitted already"),
         (adding, vectors is None, "there are no VECTORS"),
         (adding[:4], empty, "--empty adds no vectors"),
     ):
-        for parameter in context.command.params:
-            source = context.get_parameter_source(str(parameter.name))
-            if useless and parameter.name in names and source is given:
-                raise InvalidInput(f"{parameter.opts[-1]} has no use here: {why}")
+        for name, text in said.items():
+            if useless and name in names:
+                raise InvalidInput(f"{text} has no use here: {why}")
+    return bool(hands)
+
+
+def _metric_known(vectors: str | None) -> str | None:
+    """The metric of a data set; files do not say theirs."""
+    return None if vectors is None or data_part(vectors) is None else metric_of(vectors)
 
 
 def _partitions(text: str | None) -> int | str | None:

@@ -48,9 +48,7 @@ MAX_CELL = 48
 @click.option(
     "--rerank",
     type=click.Choice(["none", "decoder", "vectors"]),
-    default="none",
-    show_default=True,
-    help="What decides: the codes, what they stand for, or the kept vectors.",
+    help="What decides: the codes, what they stand for, or the kept vectors; else the plan does.",
 )
 @click.option(
     "--shortlist",
@@ -77,7 +75,7 @@ def command(
     collection: Path,
     queries: str,
     k: int,
-    rerank: str,
+    rerank: str | None,
     shortlist: str | None,
     target_recall: float | None,
     where: str | None,

@@ -41,6 +41,8 @@ FEW_ROWS = 2048
 LENGTHS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 # Pairs of a query and a row that are compared at a time.
 _PAIRS = 1 << 21
+# Distances of one query up to which all are sorted.
+_SORTED_WHOLE = 256
 _Mask = NDArray[np.bool_]
 
 
@@ -227,7 +229,12 @@ def _by_shortlist(rows: Rows, mask: _Mask | None, asked: Asked, length: int) -> 
 def _best(rows: Rows, distances: Vectors, places: NDArray[np.int64], k: int) -> Neighbors:
     """The first k by (distance, row), padded."""
     result = empty_neighbors(len(distances), k, np.float32)
-    order = np.lexsort((places, distances), axis=1)[:, :k]
+    if distances.shape[1] > max(_SORTED_WHOLE, 2 * k):
+        order = np.stack(
+            [_first(far, where, k) for far, where in zip(distances, places, strict=True)]
+        )
+    else:
+        order = np.lexsort((places, distances), axis=1)[:, :k]
     width = order.shape[1]
     chosen = np.take_along_axis(distances, order, axis=1)
     ids = rows.ids_at(np.take_along_axis(places, order, axis=1))
@@ -235,6 +242,13 @@ def _best(rows: Rows, distances: Vectors, places: NDArray[np.int64], k: int) -> 
     result.distances[:, :width] = np.where(missing, result.distances[:, :width], chosen)
     result.ids[:, :width] = np.where(missing, -1, ids)
     return result
+
+
+def _first(distances: Vectors, places: NDArray[np.int64], k: int) -> NDArray[np.int64]:
+    """Where the first k by (distance, row) of many stand: only those near the k-th are sorted."""
+    limit = np.partition(distances, k - 1)[k - 1]
+    near = np.flatnonzero(distances <= limit)
+    return near[np.lexsort((places[near], distances[near]))[:k]]
 
 
 def _length(rows: Rows, asked: Asked) -> tuple[int, float]:

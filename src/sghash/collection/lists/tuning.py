@@ -41,8 +41,8 @@ def tune(moment: Moment, *, k: int, n_queries: int) -> list[Tuned]:
             f"{len(state)} rows are too few to measure {k} neighbours with: add more, or give a "
             "smaller k"
         )
-    ids, queries = _queries(moment, n_queries)
-    truth = _truth(moment, ids, queries, k)
+    ids, queries = sample_queries(moment, n_queries)
+    truth = others(true_neighbors(moment, queries, k + 1), ids)
     found = []
     for name, options in _ways(moment, model):
         recall, rate = _measured(moment, ids, queries, truth, k, options)
@@ -62,7 +62,7 @@ def _ways(moment: Moment, model: Any) -> list[tuple[str, dict[str, Any]]]:
     return ways
 
 
-def _queries(moment: Moment, n_queries: int) -> tuple[Ids, Vectors]:
+def sample_queries(moment: Moment, n_queries: int) -> tuple[Ids, Vectors]:
     """Ids and vectors of some living rows, spread over all segments."""
     rng, ids, vectors = np.random.default_rng(0), [], []
     views, n = moment.state.views, len(moment.state)
@@ -75,30 +75,30 @@ def _queries(moment: Moment, n_queries: int) -> tuple[Ids, Vectors]:
     return np.concatenate(ids), np.concatenate(vectors)
 
 
-def _truth(moment: Moment, ids: Ids, queries: Vectors, k: int) -> Ids:
-    """True neighbours of each query without itself: by kept vectors, or by the decoder."""
+def true_neighbors(moment: Moment, queries: Vectors, k: int) -> Ids:
+    """The nearest rows of each query: by kept vectors, or by the decoder."""
     from sghash.neighbors import Neighbors, merge_neighbors
 
     if moment.state.manifest.keep_vectors is None:
         rerank = "decoder" if moment.holder.model.capabilities.tables else "none"
         shortlist = "all" if rerank == "decoder" else None
         found = answers.neighbors_of(
-            moment, queries, k + 1, rerank=rerank, shortlist=shortlist, where=None, threads=1
+            moment, queries, k, rerank=rerank, shortlist=shortlist, where=None, threads=1
         )
-        return _others(found.ids, ids)
+        return found.ids
     from sghash.kernels.vectors.stored import kept_distances
 
     metric, parts = moment.state.manifest.metric, []
     for rows, alive in moment.state.views:
         assert rows.vectors is not None
         dead = np.empty(0, np.int64) if alive is None else np.flatnonzero(~alive)
-        near = nearest_kept(rows.vectors, dead, queries, min(k + 1, len(rows) - len(dead)), metric)
+        near = nearest_kept(rows.vectors, dead, queries, min(k, len(rows) - len(dead)), metric)
         apart = kept_distances(rows.vectors, near, queries, metric)
         parts.append(Neighbors(apart, rows.ids_at(near)))
-    return _others(merge_neighbors(parts, k + 1).ids, ids)
+    return merge_neighbors(parts, k).ids
 
 
-def _others(found: Ids, own: Ids) -> Ids:
+def others(found: Ids, own: Ids) -> Ids:
     """Each answer without the row that asked, or without its last row."""
     mine = found == own[:, None]
     mine[~mine.any(axis=1), -1] = True
@@ -118,5 +118,5 @@ def _measured(
             0
         ]
     spent = time.perf_counter() - started
-    hits = (_others(found, ids)[:, :, None] == truth[:, None, :]).any(axis=1)
+    hits = (others(found, ids)[:, :, None] == truth[:, None, :]).any(axis=1)
     return float(hits.mean()), len(queries) / max(spent, 1e-9)

@@ -14,11 +14,13 @@ import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sghash.collection.planning.plan import Plan, plan_of
 from sghash.collection.storage.columns import KINDS
 from sghash.collection.storage.disk import replace_file
 from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
@@ -142,6 +144,11 @@ class Manifest:
     def written_version(self) -> int:
         """The lowest version that can say all this: programs of before read what they can."""
         return FLAT_VERSION if self.partitions is None else VERSION
+
+    @cached_property
+    def parsed_plan(self) -> Plan | None:
+        """What `plan` says, where it is a plan that this version knows."""
+        return plan_of(self.plan)
 
     def files(self) -> set[str]:
         """Names of all files and folders it refers to, and of itself."""

@@ -162,6 +162,30 @@ def _costs(lists: list[Lists]) -> dict[str, float] | None:
     return found or None
 
 
+def _bytes_of_row(state: State, list_bytes: int) -> dict[str, float]:
+    """What a row takes of each kind, in segments and in memory alike; without keys and metadata."""
+    manifest, n = state.manifest, max(1, len(state))
+    found = {"code": float(-(-manifest.n_bits // 8)), "id": 8.0, "lists": round(list_bytes / n, 2)}
+    kept = manifest.keep_vectors
+    found["vector"] = 0.0 if kept is None else float(bytes_of(manifest.width, kept))
+    return found
+
+
+def _planned(state: State) -> dict[str, Any]:
+    """What the plan promises, and whether it is of these rows."""
+    plan = state.manifest.parsed_plan
+    if plan is None:
+        return {"target_recall": None, "expected_recall": None}
+    return {
+        "target_recall": plan.target_recall,
+        "expected_recall": None if plan.expected is None else round(plan.expected, 4),
+        "best_recall": None if plan.best is None else round(plan.best, 4),
+        "plan_measured": plan.measured,
+        "plan_rows": plan.n_rows,
+        "plan_is_old": plan.is_old(len(state)),
+    }
+
+
 def stats(state: State) -> dict[str, Any]:
     """Counts and sizes, of what the state holds: its files may have been replaced since."""
     manifest = state.manifest
@@ -191,6 +215,8 @@ def stats(state: State) -> dict[str, Any]:
         "list_bytes": list_bytes,
         "log_bytes": state.log_end,
         "model_bytes": manifest.model_bytes,
+        "bytes_of_row": _bytes_of_row(state, list_bytes),
+        **_planned(state),
         "bytes_per_row": (stored + list_bytes + state.log_end) / n if n else 0.0,
         "format_version": manifest.version,
         "has_old_files": manifest.has_old_files,

@@ -147,6 +147,16 @@ class Writer:
         whole = Whole(encode, changes, build)
         self._guarded(lambda: self._flush(self.state, whole, callback=callback))
 
+    def note_plan(self, plan: dict[str, Any] | None) -> None:
+        """Let the manifest hold another plan, durably."""
+
+        def change() -> None:
+            following = self.state.manifest.following(plan=plan)
+            self._replace_manifest(following)
+            self.state = with_manifest(self.state, following)
+
+        self._guarded(change)
+
     def _record(self, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         def change() -> None:
             assert self._log is not None  # `_guarded` opened it

@@ -1,0 +1,1 @@
+"""A collection out of vectors alone: look at them, try what can win, choose, build, measure."""

@@ -1,0 +1,174 @@
+"""The choice: the fewest bytes whose kept vectors reach the target, then the code that is quickest.
+
+Where no vectors are kept, or none fit the bytes, the code alone decides: the shortest that reaches
+the target, or the best there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from sghash.collection.planning.looking import Look
+from sghash.collection.planning.pipelines import (
+    Pipeline,
+    binary,
+    codes_alone,
+    codes_for_shortlists,
+    kinds_to_try,
+)
+from sghash.collection.planning.trials import LENGTHS, Ranked, fidelity, microseconds, ranked
+from sghash.kernels.vectors.kept import bytes_of
+
+#: What lists and shortlists may lose on top of what the kept vectors do.
+LEEWAY = 0.004
+#: Of so few rows all are compared by their kept vectors: no code needs to be tried.
+FEW_ROWS = 2048
+# A share of what the kept vectors find that shortlists are tried for.
+_SHORTLIST_RECALL = 0.99
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One line of the table: what was tried, what it gave, and why it was left or taken."""
+
+    name: str
+    code_bytes: int
+    kept_bytes: int
+    recall: float
+    microseconds: float | None
+    verdict: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the manifest."""
+        return asdict(self)
+
+
+class Choice(NamedTuple):
+    """The pipeline, whether it was expected to reach the target, and all that was tried."""
+
+    pipeline: Pipeline
+    reaches: bool
+    tried: list[Tried]
+
+
+class Wanted(NamedTuple):
+    """What the caller asked for."""
+
+    target_recall: float
+    k: int
+    bytes_per_vector: int | None
+    keep_vectors: str | None
+    random_state: int
+
+
+class _Kept(NamedTuple):
+    kind: str
+    n_bytes: int
+    recall: float
+    reaches: bool
+
+
+def choose(look: Look, wanted: Wanted, step: Callable[[str], None]) -> Choice:
+    """Try what can win and choose; `step` is told what is tried next."""
+    kept = _kept_kinds(look, wanted, step)
+    enough = next((one for one in kept if one.reaches), None)
+    if enough is not None:
+        return _with_vectors(look, wanted, kept, enough, step)
+    if kept and wanted.bytes_per_vector is None:
+        return _with_vectors(look, wanted, kept, kept[-1], step)
+    return _alone(look, wanted, kept, step)
+
+
+def _kept_kinds(look: Look, wanted: Wanted, step: Callable[[str], None]) -> list[_Kept]:
+    """Every kind of kept vectors that fits the bytes beside the shortest code."""
+    found = []
+    shortest = codes_for_shortlists(None)[0].code_bytes
+    for kind in kinds_to_try(wanted.keep_vectors):
+        n_bytes = bytes_of(look.width, kind)
+        if wanted.bytes_per_vector is not None and n_bytes + shortest > wanted.bytes_per_vector:
+            continue
+        step(f"{kind} vectors")
+        recall, error = fidelity(look, kind, wanted.k)
+        limit = min(1.0, wanted.target_recall + LEEWAY)
+        found.append(_Kept(kind, n_bytes, recall, recall >= 1 or recall - error >= limit))
+    return found
+
+
+def _with_vectors(
+    look: Look, wanted: Wanted, kept: list[_Kept], chosen: _Kept, step: Callable[[str], None]
+) -> Choice:
+    most = None
+    if wanted.bytes_per_vector is not None:
+        most = wanted.bytes_per_vector - chosen.n_bytes
+    tried = [_kept_line(one, chosen) for one in kept]
+    if look.n <= FEW_ROWS:
+        pipeline = binary(64)._replace(keep=chosen.kind, kept_bytes=chosen.n_bytes)
+        return Choice(pipeline, chosen.reaches, tried)
+    options = []
+    for code in codes_for_shortlists(most):
+        step(code.code_name)
+        pipeline = code._replace(keep=chosen.kind, kept_bytes=chosen.n_bytes)
+        found = ranked(look, code, wanted.k, wanted.random_state)
+        if found is not None:
+            options.append((_cost(look, wanted, pipeline, found), pipeline, found))
+    cost, best, _ = min(options, key=lambda option: (option[0], option[1].n_bytes))
+    for spent, pipeline, found in options:
+        length = _length(wanted, found)
+        verdict = "chosen: the quickest" if pipeline is best else f"{spent / cost:.1f} x the cost"
+        recall = chosen.recall * found.recall[length]
+        tried.append(
+            Tried(pipeline.name, pipeline.code_bytes, chosen.n_bytes, recall, spent, verdict)
+        )
+    return Choice(best, chosen.reaches, tried)
+
+
+def _kept_line(one: _Kept, chosen: _Kept) -> Tried:
+    if one is chosen:
+        verdict = "chosen: the fewest bytes that reach it" if one.reaches else "chosen: the best"
+    else:
+        verdict = "more bytes than needed" if one.reaches else "misses the target"
+    return Tried(f"every row by {one.kind} vectors", 0, one.n_bytes, one.recall, None, verdict)
+
+
+def _length(wanted: Wanted, found: Ranked) -> int:
+    """Rows of the shortlist that a search would need."""
+    length = found.length_for(_SHORTLIST_RECALL)
+    return length or max(found.recall)
+
+
+def _cost(look: Look, wanted: Wanted, pipeline: Pipeline, found: Ranked) -> float:
+    length = found.length_for(_SHORTLIST_RECALL)
+    # What no list that was tried has needs one that was not.
+    rows = 4 * LENGTHS[-1] * wanted.k if length is None else length
+    return microseconds(pipeline, look.n, rows, found.n_rows)
+
+
+def _alone(look: Look, wanted: Wanted, kept: list[_Kept], step: Callable[[str], None]) -> Choice:
+    """The code decides: the shortest that reaches the target, else the best."""
+    options = []
+    for pipeline in codes_alone(wanted.bytes_per_vector, look.width):
+        step(pipeline.code_name)
+        found = ranked(look, pipeline, wanted.k, wanted.random_state)
+        if found is not None:
+            spent = microseconds(pipeline, look.n, 0, found.n_rows)
+            options.append((found.alone(look.n), spent, pipeline))
+    reaching = [option for option in options if option[0] >= wanted.target_recall]
+    if reaching:
+        recall, _, best = min(reaching, key=lambda option: (option[2].n_bytes, -option[0]))
+    else:
+        recall, _, best = max(options, key=lambda option: (option[0], -option[2].n_bytes))
+    better = max(kept, key=lambda one: one.recall, default=None)
+    if not reaching and better is not None and better.recall > recall:
+        return _with_vectors(look, wanted, kept, better, step)
+    lines = []
+    for found_recall, spent, pipeline in options:
+        if pipeline is best:
+            verdict = "chosen: the shortest that reaches it" if reaching else "chosen: the best"
+        elif found_recall >= wanted.target_recall:
+            verdict = "more bytes than needed"
+        else:
+            verdict = "misses the target"
+        lines.append(Tried(pipeline.name, pipeline.code_bytes, 0, found_recall, spent, verdict))
+    return Choice(best, bool(reaching), lines)

@@ -1,0 +1,102 @@
+"""What a collection may consist of: the code of a row, what is kept beside it, and their bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sghash.errors import InvalidInput
+from sghash.models import model_class
+
+#: Kinds of kept vectors, from few bytes to many.
+KINDS = ("float16", "float32")
+#: Bits of codes that only make a shortlist for kept vectors.
+SHORTLIST_BITS = (64, 128, 256)
+#: Bytes of codes that stand alone where the caller says no number.
+ALONE_BYTES = (8, 16, 32, 64, 128)
+# A generative quantizer has codes of 2 to 32 bytes.
+_QUANTIZER_BYTES = range(2, 33)
+_HIDDEN_UNITS = 512
+# A hidden layer wins where bits are few.
+_HIDDEN_BYTES = range(1, 9)
+
+
+class Pipeline(NamedTuple):
+    """A model by name and options, the bytes of its code, and the kind of kept vectors."""
+
+    model: str
+    options: dict[str, Any]
+    code_bytes: int
+    keep: str | None = None
+    kept_bytes: int = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of a row: its code and its kept vector."""
+        return self.code_bytes + self.kept_bytes
+
+    @property
+    def code_name(self) -> str:
+        """The code in a few words."""
+        if self.model in ("GenerativeQuantizer", "ProductQuantizer"):
+            return f"{self.model}, {self.code_bytes} bytes"
+        hidden = f", {self.options['hidden']} hidden units" if "hidden" in self.options else ""
+        return f"{self.model}, {8 * self.code_bytes} bits{hidden}"
+
+    @property
+    def name(self) -> str:
+        """All of it in a few words."""
+        return self.code_name if self.keep is None else f"{self.code_name}, {self.keep} vectors"
+
+    def new_model(self, metric: str, random_state: int, **more: Any) -> Any:
+        """The model, not fitted."""
+        options = {**self.options, "metric": metric, "random_state": random_state, **more}
+        return model_class(self.model)(**options)
+
+
+def binary(n_bits: int, **options: Any) -> Pipeline:
+    """Codes of SGH."""
+    return Pipeline("SGH", {"n_bits": n_bits, **options}, n_bits // 8)
+
+
+def quantized(model: str, n_bytes: int) -> Pipeline:
+    """Codes of a quantizer, a byte for each of its parts."""
+    name = "n_parts" if model == "ProductQuantizer" else "n_bytes"
+    return Pipeline(model, {name: n_bytes}, n_bytes)
+
+
+def codes_for_shortlists(most_bytes: int | None) -> list[Pipeline]:
+    """Codes that let rows through to kept vectors; at least the shortest."""
+    fitting = [bits for bits in SHORTLIST_BITS if most_bytes is None or bits // 8 <= most_bytes]
+    return [binary(bits) for bits in fitting]
+
+
+def codes_alone(bytes_per_vector: int | None, width: int) -> list[Pipeline]:
+    """Codes that decide by themselves, of just so many bytes, or of several lengths."""
+    if bytes_per_vector is None:
+        return [
+            quantized("GenerativeQuantizer", length)
+            if length in _QUANTIZER_BYTES
+            else binary(8 * length)
+            for length in ALONE_BYTES
+        ]
+    found = [binary(8 * bytes_per_vector)]
+    if bytes_per_vector in _QUANTIZER_BYTES:
+        found.insert(0, quantized("GenerativeQuantizer", bytes_per_vector))
+    if bytes_per_vector <= min(width, 32):
+        found.append(quantized("ProductQuantizer", bytes_per_vector))
+    if bytes_per_vector in _HIDDEN_BYTES:
+        found.append(binary(8 * bytes_per_vector, neighbors=10, hidden=_HIDDEN_UNITS))
+    return found
+
+
+def kinds_to_try(keep_vectors: str | None) -> Sequence[str]:
+    """Kinds of kept vectors that may be chosen, from few bytes to many; none for None."""
+    if keep_vectors is None:
+        return ()
+    if keep_vectors == "auto":
+        return KINDS[:-1]
+    if keep_vectors in KINDS:
+        return (keep_vectors,)
+    known = ", ".join(f'"{kind}"' for kind in ("auto", *KINDS))
+    raise InvalidInput(f"keep_vectors must be {known} or None, got {keep_vectors!r}")
