@@ -16,6 +16,7 @@ from sghash.collection.storage.state import State, empty_index
 from sghash.collection.storage.texts import texts_of
 from sghash.collection.where.choice import are_keys, in_order
 from sghash.errors import InvalidDtype, InvalidInput
+from sghash.kernels.vectors.kinds import SMALL
 from sghash.validation import Codes, Ids, Vectors, check_ids, check_vectors, next_ids
 
 # Vectors of a source that are read, and made durable, at a time; in float32.
@@ -145,6 +146,10 @@ def _numbers_of_keys(state: State, keys: list[str], n: int, replacing: bool) -> 
 def _kept(vectors: Vectors, kind: str | None) -> NDArray[Any] | None:
     if kind is None:
         return None
+    if kind in SMALL:
+        from sghash.kernels.vectors.small import shrink
+
+        return shrink(np.ascontiguousarray(vectors), kind)
     with np.errstate(over="ignore"):
         kept = vectors.astype(kind)
     if kind == "float16" and not np.isfinite(kept).all():

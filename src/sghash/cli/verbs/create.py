@@ -16,7 +16,7 @@ from sghash.cli.printing import show
 from sghash.cli.progress import row_bar
 from sghash.cli.rows_in import Incoming, add_all, adding_options, read_incoming
 from sghash.collection import Collection
-from sghash.collection.storage.manifest import check_partitions
+from sghash.collection.storage.manifest import KEPT, check_partitions
 from sghash.errors import InvalidInput
 
 
@@ -35,8 +35,8 @@ from sghash.errors import InvalidInput
 )
 @click.option(
     "--keep-vectors",
-    type=click.Choice(["float16", "float32"]),
-    help="Also store the vectors, for exact distances (--rerank vectors).",
+    type=click.Choice(KEPT),
+    help="Also store the vectors, for distances (--rerank vectors): exact, or of fewer bytes.",
 )
 @click.option(
     "--partitions",

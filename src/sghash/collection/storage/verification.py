@@ -18,6 +18,7 @@ from sghash.collection.storage.texts import Texts, key_table
 from sghash.collection.stored_model import FILES, check_values, load_checked, verify_model
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import storage_errors
+from sghash.kernels.vectors.kinds import is_small, tails_of
 from sghash.validation import MAX_ID, check_codes
 
 _ATTEMPTS = 100
@@ -113,7 +114,7 @@ def check_contents(path: Path, rows: Rows, n_bits: int, model: Any) -> None:
             _expect(ids[0] == first and int(ids[-1]) <= MAX_ID, "ids")
             _expect(bool(np.all(ids[1:] > ids[:-1])), "ids")
         if rows.vectors is not None:
-            _expect(all_finite(rows.vectors), "vectors")
+            _expect(_are_vectors(rows.vectors, int(model.n_features_in_)), "vectors")
         if rows.keys is not None:
             _check_keys(rows)
         for name, column in rows.columns.items():
@@ -139,6 +140,18 @@ def all_finite(vectors: NDArray[Any]) -> bool:
     step = max(1, (1 << 22) // max(1, vectors.shape[1]))
     starts = range(0, len(vectors), step)
     return all(bool(np.isfinite(vectors[start : start + step]).all()) for start in starts)
+
+
+def _are_vectors(kept: NDArray[Any], width: int) -> bool:
+    """Whether kept vectors can be what a writer wrote."""
+    if not is_small(kept):
+        return all_finite(kept)
+    tails = tails_of(kept)
+    if not np.isfinite(tails).all() or np.any(tails[:, :2] < 0):
+        return False
+    if kept.dtype == np.int8:
+        return not np.any(kept[:, :width] == -128)
+    return width % 2 == 0 or not np.any(kept[:, width // 2] >> 4)
 
 
 def _expect(right: Any, name: str) -> None:
