@@ -16,6 +16,7 @@ from sghash.collection.storage.state import State, empty_index
 from sghash.collection.storage.texts import texts_of
 from sghash.collection.where.choice import are_keys, in_order
 from sghash.errors import InvalidDtype, InvalidInput
+from sghash.kernels.vectors.kinds import SMALL
 from sghash.validation import Codes, Ids, Vectors, check_ids, check_vectors, next_ids
 
 # Vectors of a source that are read, and made durable, at a time; in float32.
@@ -86,7 +87,8 @@ def new_rows(
     fitted = fit_kinds(columns, state.kinds)
     numbers, names = _numbers_and_keys(state, ids, len(codes), replacing)
     keys = None if names is None else texts_of(names)
-    kept = None if vectors is None else _kept(vectors, state.manifest.keep_vectors)
+    kind = state.manifest.keep_vectors
+    kept = None if vectors is None or kind is None else as_kept(vectors, kind)
     like = empty_index(state.manifest)
     return numbers, make_rows(like, numbers, codes, vectors=kept, keys=keys, columns=fitted)
 
@@ -142,9 +144,12 @@ def _numbers_of_keys(state: State, keys: list[str], n: int, replacing: bool) -> 
     return numbers
 
 
-def _kept(vectors: Vectors, kind: str | None) -> NDArray[Any] | None:
-    if kind is None:
-        return None
+def as_kept(vectors: Vectors, kind: str) -> NDArray[Any]:
+    """Vectors as a collection keeps them; refused where numbers are too large for that."""
+    if kind in SMALL:
+        from sghash.kernels.vectors.small import shrink
+
+        return shrink(np.ascontiguousarray(vectors), kind)
     with np.errstate(over="ignore"):
         kept = vectors.astype(kind)
     if kind == "float16" and not np.isfinite(kept).all():

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sghash.collection.storage.state import State
 from sghash.errors import InvalidInput
 from sghash.index.stages import Candidates, gather
+from sghash.kernels.vectors.kinds import KINDS as KEPT_KINDS, is_small, row_columns
 from sghash.validation import Codes, Ids, Vectors, n_bytes_of
 
 
@@ -34,9 +35,14 @@ def read_records(state: State, ids: Ids, model: Any) -> Records:
     no_codes = np.empty((0, n_bytes_of(manifest.n_bits)), dtype=np.uint8)
     codes = gather([part.codes for part in parts] or [no_codes], found)[0]
     if manifest.keep_vectors is not None:
-        no_vectors = np.empty((0, manifest.width), dtype=manifest.keep_vectors)
+        kind = KEPT_KINDS[manifest.keep_vectors]
+        no_vectors = np.empty((0, row_columns(kind, manifest.width)), dtype=kind)
         kept = [part.vectors for part in parts if part.vectors is not None]
         vectors = gather(kept or [no_vectors], found)[0]
+        if is_small(vectors):
+            from sghash.kernels.vectors.stored import as_vectors
+
+            vectors = as_vectors(vectors, manifest.width)
     keys: list[str | None] = []
     metadata: dict[str, list[Any]] = {name: [] for name in sorted(state.kinds)}
     for owner, row in zip(owners.tolist(), rows.tolist(), strict=True):

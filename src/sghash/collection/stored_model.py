@@ -183,7 +183,9 @@ def encoder_of(model: Any) -> Callable[[NDArray[Any]], Codes]:
     """What makes codes of kept vectors, of whatever type they are kept in."""
 
     def encode(block: NDArray[Any]) -> Codes:
-        codes: Codes = model.encode(block.astype(np.float32))
+        from sghash.kernels.vectors.stored import as_vectors
+
+        codes: Codes = model.encode(as_vectors(block, model.n_features_in_))
         return codes
 
     return encode

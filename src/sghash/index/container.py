@@ -33,7 +33,7 @@ from sghash.files import Place, place_of
 
 VERSION = 2
 #: Types that a section may have.
-DTYPES = ("|u1", "|b1", "<i8", "<u8", "<f2", "<f4", "<f8")
+DTYPES = ("|u1", "|i1", "|b1", "<i8", "<u8", "<f2", "<f4", "<f8")
 BLOCK = 1 << 20
 _PREFIX = struct.Struct("<8sIII")
 _ALIGN = 64

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +21,9 @@ from sghash.collection.stored_model import encode_queries
 from sghash.errors import InvalidInput
 from sghash.index import PartitionedIndex
 from sghash.index.rows import RowIds
+from sghash.kernels.vectors.kinds import is_small
 from sghash.models.shared.scorers import Scorer
-from sghash.validation import Codes, Vectors
+from sghash.validation import Vectors
 
 #: Rows from which on `partitions="auto"` makes lists.
 AUTO_ROWS = 20_000
@@ -44,15 +46,15 @@ class Built(NamedTuple):
 
 
 class Decoded:
-    """What codes stand for, decoded where rows are asked for."""
+    """What codes, or kept vectors of a small kind, stand for; made where rows are asked for."""
 
-    def __init__(self, codes: Codes, model: Any) -> None:
-        self.codes, self.model = codes, model
+    def __init__(self, stored: NDArray[Any], width: int, decode: Callable[..., Any]) -> None:
+        self.stored, self.width, self.decode = stored, width, decode
 
     @property
     def shape(self) -> tuple[int, int]:
         """Number of rows and their width."""
-        return len(self.codes), int(self.model.n_features_in_)
+        return len(self.stored), self.width
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -63,7 +65,7 @@ class Decoded:
         return self.shape[0]
 
     def __getitem__(self, rows: Any) -> Any:
-        return np.asarray(self.model.decode(np.ascontiguousarray(self.codes[rows])), np.float32)
+        return np.asarray(self.decode(np.ascontiguousarray(self.stored[rows])), np.float32)
 
 
 def builder_of(model: Any, manifest: Manifest) -> Build | None:
@@ -101,8 +103,7 @@ def _built(rows: Rows, model: Any, metric: str, n_lists: int | None) -> Built:
     else:
         n_bits = model.code_bits
         empty = PartitionedIndex(-(-n_bits // 8), n_bits=n_bits, metric=metric, n_lists=n_lists)
-    places: Any = Decoded(rows.codes, model) if rows.vectors is None else rows.vectors
-    index = empty.over(rows.codes, RowIds(len(rows)), vectors=places)
+    index = empty.over(rows.codes, RowIds(len(rows)), vectors=_places(rows, model))
     _measure(index, rows, model)
     return Built(index, "decoded codes" if rows.vectors is None else "vectors")
 
@@ -144,15 +145,27 @@ def asked_with(
 
 def vectors_at(rows: Rows, chosen: NDArray[np.int64], model: Any) -> Vectors:
     """Vectors of some rows: those kept, or what their codes stand for."""
-    if rows.vectors is not None:
-        return np.ascontiguousarray(rows.vectors[chosen], dtype=np.float32)
-    return np.ascontiguousarray(Decoded(rows.codes, model)[chosen], dtype=np.float32)
+    return np.ascontiguousarray(_places(rows, model)[chosen], dtype=np.float32)
+
+
+def _places(rows: Rows, model: Any) -> Any:
+    """Vectors of all rows, as an array or made of what is asked for."""
+    from sghash.kernels.vectors.stored import as_vectors
+
+    width = int(model.n_features_in_)
+    if rows.vectors is None:
+        return Decoded(rows.codes, width, model.decode)
+    if is_small(rows.vectors):
+        return Decoded(rows.vectors, width, partial(as_vectors, width=width))
+    return rows.vectors
 
 
 def nearest_kept(
     vectors: NDArray[Any], chosen: NDArray[np.int64], queries: Vectors, k: int, metric: str
 ) -> NDArray[np.int64]:
     """The k nearest kept vectors of each query by (distance, row), rows of `chosen` left out."""
+    if is_small(vectors):
+        return _nearest_small(vectors, chosen, queries, k, metric)
     from sghash.kernels.vectors.exact import exact_neighbors
 
     found = exact_neighbors(vectors, queries, k + len(chosen), metric=metric).ids
@@ -160,3 +173,20 @@ def nearest_kept(
     # What is hidden goes to the end; the others stay in their order.
     order = np.argsort(hidden, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(found, order, axis=1)
+
+
+def _nearest_small(
+    kept: NDArray[Any], chosen: NDArray[np.int64], queries: Vectors, k: int, metric: str
+) -> NDArray[np.int64]:
+    """The same by the distances that searches go by: not those of the vectors given back."""
+    from sghash.kernels.vectors.stored import kept_distances
+
+    shown = np.setdiff1d(np.arange(len(kept)), chosen)[None]
+    found = []
+    for query in queries[:, None]:
+        apart = kept_distances(kept, shown, query, metric)[0]
+        # All that tie with the last: which of them come first, their rows decide.
+        bar = np.partition(apart, min(k, len(apart)) - 1)[min(k, len(apart)) - 1]
+        near = np.flatnonzero(apart <= bar)
+        found.append(shown[0, near[np.lexsort((near, apart[near]))[:k]]])
+    return np.asarray(found).reshape(len(queries), -1)

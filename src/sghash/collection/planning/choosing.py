@@ -14,17 +14,21 @@ from sghash.collection.planning.looking import Look
 from sghash.collection.planning.pipelines import (
     Pipeline,
     binary,
+    bytes_of,
     codes_alone,
     codes_for_shortlists,
     kinds_to_try,
 )
 from sghash.collection.planning.trials import LENGTHS, Ranked, fidelity, microseconds, ranked
-from sghash.kernels.vectors.kept import bytes_of
+from sghash.errors import InvalidInput
 
 #: What lists and shortlists may lose on top of what the kept vectors do.
 LEEWAY = 0.004
 #: Of so few rows all are compared by their kept vectors: no code needs to be tried.
 FEW_ROWS = 2048
+AUTO = "auto"
+# Beyond that more bytes buy nothing.
+_AS_GOOD_AS_EXACT = 0.9995
 # A share of what the kept vectors find that shortlists are tried for.
 _SHORTLIST_RECALL = 0.99
 
@@ -89,8 +93,15 @@ def _kept_kinds(look: Look, wanted: Wanted, step: Callable[[str], None]) -> list
         n_bytes = bytes_of(look.width, kind)
         if wanted.bytes_per_vector is not None and n_bytes + shortest > wanted.bytes_per_vector:
             continue
+        if wanted.keep_vectors == AUTO and found and found[-1].recall >= _AS_GOOD_AS_EXACT:
+            break
         step(f"{kind} vectors")
-        recall, error = fidelity(look, kind, wanted.k)
+        try:
+            recall, error = fidelity(look, kind, wanted.k)
+        except InvalidInput:  # numbers too large for it
+            if wanted.keep_vectors != AUTO:
+                raise
+            continue
         limit = min(1.0, wanted.target_recall + LEEWAY)
         found.append(_Kept(kind, n_bytes, recall, recall >= 1 or recall - error >= limit))
     return found

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sghash.errors import InvalidInput
+from sghash.kernels.vectors.kinds import KINDS as KEPT_KINDS, row_columns
 from sghash.models import model_class
 
 #: Kinds of kept vectors, from few bytes to many.
-KINDS = ("float16", "float32")
+KINDS = ("int4", "int8", "float16", "float32")
 #: Bits of codes that only make a shortlist for kept vectors.
 SHORTLIST_BITS = (64, 128, 256)
 #: Bytes of codes that stand alone where the caller says no number.
@@ -19,6 +20,12 @@ _QUANTIZER_BYTES = range(2, 33)
 _HIDDEN_UNITS = 512
 # A hidden layer wins where bits are few.
 _HIDDEN_BYTES = range(1, 9)
+
+
+def bytes_of(width: int, kind: str) -> int:
+    """Bytes of a kept vector."""
+    stored = KEPT_KINDS[kind]
+    return row_columns(stored, width) * stored.itemsize
 
 
 class Pipeline(NamedTuple):
@@ -95,7 +102,7 @@ def kinds_to_try(keep_vectors: str | None) -> Sequence[str]:
     if keep_vectors is None:
         return ()
     if keep_vectors == "auto":
-        return KINDS[:-1]
+        return KINDS
     if keep_vectors in KINDS:
         return (keep_vectors,)
     known = ", ".join(f'"{kind}"' for kind in ("auto", *KINDS))

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.collection.incoming import as_kept
 from sghash.collection.planning.looking import Look, recalls, without_own
 from sghash.collection.planning.pipelines import Pipeline
 from sghash.errors import SghashError
-from sghash.kernels.vectors.kept import keep
 from sghash.validation import Ids, Vectors, available_cores
 
 #: Rows that a trial learns from and searches, and its queries.
@@ -71,7 +71,7 @@ def fidelity(look: Look, kind: str, k: int) -> tuple[float, float]:
         part = slice(start, start + step)
         places = look.places[part]
         some, local = np.unique(places, return_inverse=True)
-        kept = keep(np.ascontiguousarray(look.sample[some]), kind)
+        kept = as_kept(np.ascontiguousarray(look.sample[some]), kind)
         local = np.where(places < 0, -1, local.reshape(places.shape)).astype(np.int64)
         apart = kept_distances(
             kept, local, look.queries[part], look.metric, threads=available_cores()

@@ -27,12 +27,15 @@ from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
 from sghash.files import storage_errors
 from sghash.index import HammingIndex, TableIndex
 from sghash.index.lists.centroids import MAX_LISTS
+from sghash.kernels.vectors.kinds import KINDS as KEPT_KINDS, SMALL
 from sghash.validation import MAX_ID, METRICS, check_n_bits
 
 NAME = "manifest.json"
 FORMAT = "sghash-collection"
-VERSION = 3
-#: The version of a collection without partitions: what it says was known before there were any.
+VERSION = 4
+#: The version of a collection with partitions that keeps no vectors of a small kind.
+LISTS_VERSION = 3
+#: The version of one without partitions too: what it says was known before there were any.
 FLAT_VERSION = 2
 #: What a segment may be: the kind of its index.
 SEGMENT_KINDS = (HammingIndex.kind, TableIndex.kind)
@@ -40,7 +43,7 @@ SEGMENT_KINDS = (HammingIndex.kind, TableIndex.kind)
 AUTO = "auto"
 # Far fewer than names can hold: a number of a file never grows out of its name.
 MAX_FILES = 10**15
-KEPT = ("float16", "float32")
+KEPT = tuple(KEPT_KINDS)
 
 #: What names with a number begin with.
 NUMBERED = ("segment", "deleted", "lists", "log")
@@ -143,7 +146,9 @@ class Manifest:
     @property
     def written_version(self) -> int:
         """The lowest version that can say all this: programs of before read what they can."""
-        return FLAT_VERSION if self.partitions is None else VERSION
+        if self.keep_vectors in SMALL:
+            return VERSION
+        return FLAT_VERSION if self.partitions is None else LISTS_VERSION
 
     @cached_property
     def parsed_plan(self) -> Plan | None:
@@ -176,7 +181,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Put the manifest in place; from now on the collection is what it says."""
     body = asdict(manifest)
     version = body.pop("version")
-    if version < VERSION:
+    if version < LISTS_VERSION:
         own, of_segments = _SINCE_3
         for entry, names in [(body, own), *((entry, of_segments) for entry in body["segments"])]:
             for name in names:
@@ -256,7 +261,8 @@ def _check(manifest: Manifest) -> None:
         _check_entry(entry)
         _expect(entry.kind == manifest.kind, "segments")
     _expect(_is_partitions(manifest.partitions), "partitions")
-    _expect(manifest.partitions is None or manifest.version >= VERSION, "format_version")
+    _expect(manifest.partitions is None or manifest.version >= LISTS_VERSION, "format_version")
+    _expect(manifest.keep_vectors not in SMALL or manifest.version >= VERSION, "format_version")
     _expect(manifest.partitions is not None or not any(e.lists for e in manifest.segments), "lists")
     named = [
         name

@@ -20,6 +20,7 @@ from sghash.collection.storage.texts import KeyTable, Texts, empty_texts, join_t
 from sghash.errors import BadFile
 from sghash.index import CodeIndex, TableIndex
 from sghash.index.rows import RowIds, row_ids
+from sghash.kernels.vectors.kinds import KINDS as KEPT_KINDS, row_columns
 from sghash.validation import MAX_ID, Codes, Ids
 
 #: Length of a shortlist, the recall it has, and the standard error of that.
@@ -28,7 +29,7 @@ Measured = tuple[tuple[int, float, float], ...]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Codes and ids in an index; `vectors`, `keys` and `lists` may be None."""
+    """Codes and ids in an index; `vectors` (of any kind), `keys` and `lists` may be None."""
 
     index: CodeIndex
     vectors: NDArray[Any] | None = None
@@ -188,7 +189,8 @@ def checked_rows(
         ids = _array(arrays, "ids", "i8", (n,)) if "ids" in arrays else None
         vectors = None
         if shape.keep_vectors is not None:
-            vectors = _array(arrays, "vectors", shape.keep_vectors, (n, shape.width))
+            kept = KEPT_KINDS[shape.keep_vectors]
+            vectors = _array(arrays, "vectors", kept.str, (n, row_columns(kept, shape.width)))
         keys = _texts(arrays, "keys.", n) if "keys.offsets" in arrays else None
         stored = None
         if "keys.hashes" in arrays:

@@ -18,6 +18,7 @@ from sghash.collection.storage.texts import Texts, key_table
 from sghash.collection.stored_model import FILES, check_values, load_checked, verify_model
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import storage_errors
+from sghash.kernels.vectors.kinds import KINDS as KEPT_KINDS, is_small, row_columns, tails_of
 from sghash.validation import MAX_ID, check_codes
 
 _ATTEMPTS = 100
@@ -113,7 +114,7 @@ def check_contents(path: Path, rows: Rows, n_bits: int, model: Any) -> None:
             _expect(ids[0] == first and int(ids[-1]) <= MAX_ID, "ids")
             _expect(bool(np.all(ids[1:] > ids[:-1])), "ids")
         if rows.vectors is not None:
-            _expect(all_finite(rows.vectors), "vectors")
+            _expect(_are_vectors(rows.vectors, int(model.n_features_in_)), "vectors")
         if rows.keys is not None:
             _check_keys(rows)
         for name, column in rows.columns.items():
@@ -141,6 +142,18 @@ def all_finite(vectors: NDArray[Any]) -> bool:
     return all(bool(np.isfinite(vectors[start : start + step]).all()) for start in starts)
 
 
+def _are_vectors(kept: NDArray[Any], width: int) -> bool:
+    """Whether kept vectors can be what a writer wrote."""
+    if not is_small(kept):
+        return all_finite(kept)
+    tails = tails_of(kept)
+    if not np.isfinite(tails).all() or np.any(tails[:, :2] < 0):
+        return False
+    if kept.dtype == np.int8:
+        return not np.any(kept[:, :width] == -128)
+    return width % 2 == 0 or not np.any(kept[:, width // 2] >> 4)
+
+
 def _expect(right: Any, name: str) -> None:
     if not right:
         raise ValueError(f"its {name} are not valid")
@@ -166,8 +179,10 @@ def _bytes_of_row(state: State, list_bytes: int) -> dict[str, float]:
     """What a row takes of each kind, in segments and in memory alike; without keys and metadata."""
     manifest, n = state.manifest, max(1, len(state))
     found = {"code": float(-(-manifest.n_bits // 8)), "id": 8.0, "lists": round(list_bytes / n, 2)}
-    kept = manifest.keep_vectors
-    found["vector"] = 0.0 if kept is None else float(bytes_of(manifest.width, kept))
+    found["vector"] = 0.0
+    if manifest.keep_vectors is not None:
+        kept = KEPT_KINDS[manifest.keep_vectors]
+        found["vector"] = float(row_columns(kept, manifest.width) * kept.itemsize)
     return found
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.index.lists.arranged import Arranged
 from sghash.kernels.partitions import search as kernel
+from sghash.kernels.vectors.kinds import KINDS, row_columns
 from sghash.kernels.vectors.stored import HALVES
 from sghash.tables import QueryTables
 from sghash.validation import (
@@ -165,8 +166,10 @@ def asked_of(
 
 
 def _check_kept(kept: Any, n: int, vectors: Vectors | None, index: PartitionedIndex) -> None:
-    if not isinstance(kept, np.ndarray) or kept.dtype not in (np.float16, np.float32):
-        raise InvalidDtype("kept must be an array of float16 or float32: convert it")
+    if not isinstance(kept, np.ndarray) or kept.dtype not in KINDS.values():
+        raise InvalidDtype(
+            "kept must be an array of float16 or float32, or rows of a small kind: convert it"
+        )
     if kept.ndim != 2 or len(kept) != n or not kept.flags.c_contiguous:
         raise InvalidInput(
             f"kept must be contiguous, with a row for each of the {n} codes, got {kept.shape}"
@@ -175,10 +178,11 @@ def _check_kept(kept: Any, n: int, vectors: Vectors | None, index: PartitionedIn
         raise InvalidDtype("this CPU cannot widen float16: keep float32 vectors")
     if vectors is None:
         raise InvalidInput("kept vectors are compared with the queries' own: give `vectors`")
-    if kept.shape[1] != vectors.shape[1]:
+    columns = row_columns(kept.dtype, vectors.shape[1])
+    if kept.shape[1] != columns:
         raise InvalidInput(
-            f"queries have {vectors.shape[1]} columns, the kept vectors {kept.shape[1]}: use "
-            "vectors of the same kind"
+            f"queries of {vectors.shape[1]} columns need kept vectors of {columns}, these have "
+            f"{kept.shape[1]}: use vectors of the same kind"
         )
 
 

@@ -17,6 +17,7 @@ from sghash.kernels.partitions import search as kernel
 from sghash.kernels.partitions.calling import searcher
 from sghash.kernels.partitions.coarse import TOGETHER
 from sghash.kernels.threads import cut, run
+from sghash.kernels.vectors.kinds import row_columns
 from sghash.kernels.vectors.stored import HALVES
 from sghash.neighbors import PADDING_ID, Neighbors, empty_neighbors
 from sghash.validation import METRICS, Vectors, check_mask
@@ -33,6 +34,8 @@ _NO_WORDS = np.empty((0, 1), dtype=np.uint64)
 _NO_TABLES = np.empty((0, 0, 0), dtype=np.float32)
 _ALL = np.empty(0, dtype=np.bool_)
 _NO_SLOPES, _NO_BIAS = np.empty((0, 0), dtype=np.float32), np.empty(0, dtype=np.float32)
+# Types of kept vectors as kernels see them.
+_TYPES = tuple(np.dtype(kind) for kind in (np.uint16, np.float32, np.int8, np.uint8))
 _NO_KEPT = np.empty((0, 0), dtype=np.float32)
 
 
@@ -78,7 +81,8 @@ def straight(
         return None
     width = way.fixed[0].shape[1]
     stored = kept.view(np.uint16) if kept.dtype == np.float16 else kept
-    if not kept.shape[1] == vectors.shape[1] == width or way.call is not ways_of(stored.dtype):
+    fits = vectors.shape[1] == width and kept.shape[1] == row_columns(kept.dtype, width)
+    if not fits or way.call is not ways_of(stored.dtype):
         return None
     n = len(vectors)
     distances = np.empty((n, way.width), dtype=np.float32)
@@ -94,7 +98,7 @@ def straight(
 
 def ways_of(kind: np.dtype[Any]) -> Callable[..., None] | None:
     """The kernel for kept vectors of this type, if it has been used."""
-    return searcher(kind) if kind in (np.uint16, np.float32) else None
+    return searcher(kind) if kind in _TYPES else None
 
 
 def _nothing(n: int) -> tuple[NDArray[Any], ...]:

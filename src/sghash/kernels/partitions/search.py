@@ -14,7 +14,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from sghash.kernels.compiling import compiled
@@ -30,6 +30,7 @@ from sghash.kernels.partitions.coarse import (
     write_products,
 )
 from sghash.kernels.partitions.rounding import half_tables, hamming_tables, round_tables
+from sghash.kernels.vectors.small import distances_to_small
 from sghash.kernels.vectors.stored import row_sums
 
 #: By what the scan compares, and by what the answer is ordered.
@@ -225,6 +226,31 @@ def _kept_distances(
             out[i] = 1 - product / both if both > 0 else np.float32(1)
 
 
+def _order_kept(
+    kept: NDArray[Any],
+    rows: NDArray[np.int64],
+    query: NDArray[np.float32],
+    metric: int,
+    out: NDArray[np.float32],
+) -> None:
+    """Distances of a query to kept vectors of any kind; compiled code alone calls it."""
+    raise NotImplementedError
+
+
+@overload(_order_kept)
+def _order_kept_of(kept: Any, rows: Any, query: Any, metric: Any, out: Any) -> Any:
+    """The way of the kind that an array of this type holds."""
+    four = kept.dtype == types.uint8
+
+    def plain(kept: Any, rows: Any, query: Any, metric: Any, out: Any) -> Any:
+        _kept_distances(kept, rows, query, metric, out)
+
+    def small(kept: Any, rows: Any, query: Any, metric: Any, out: Any) -> Any:
+        distances_to_small(kept, rows, query, four, metric, out)
+
+    return small if kept.dtype in (types.int8, types.uint8) else plain
+
+
 @compiled
 def _write_best(
     distances: NDArray[np.float32],
@@ -372,6 +398,6 @@ def search_partitions(
             rows[i] = ranks[slots[i]]
         stats[query, SCORED] = rows.shape[0]
         if last == VECTORS:
-            _kept_distances(kept, rows, vector, plan[METRIC], found)
+            _order_kept(kept, rows, vector, plan[METRIC], found)
         _write_best(found, rows, out_distances[query], out_rows[query])
         stats[query, CLOCK + 4] = _clock() - clock

@@ -1,7 +1,7 @@
 """Exact distances of queries to a few kept vectors each, read where they lie.
 
 float16 is widened in registers, so nothing is copied; the rows that come next are asked of the
-memory while the present one is computed.
+memory while the present one is computed. Rows of eight and four bits a number are those of `small`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from sghash.kernels.checks import FLOAT16, FLOAT32, check_array, check_rows
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.lanes import OFFSET, Address, addresses, constant, load, prefetch
 from sghash.kernels.threads import cut, run
+from sghash.kernels.vectors.kinds import is_small
+from sghash.kernels.vectors.small import check_small, grow, small_distances
 from sghash.validation import Ids, Vectors
 
 # Without the instruction LLVM would call a function that need not be there.
@@ -39,8 +41,9 @@ def kept_distances(
 ) -> Vectors:
     """Distances (n_queries, m) float32 of the `rows` (n_queries, m) of `vectors` (n, d).
 
-    `vectors` are float16 or float32; a negative row has an infinite distance. `metric` is "l2"
-    (squared), "ip" (negative) or "cosine".
+    `vectors` are float16, float32, or rows of a small kind (`kinds`), to which distances are
+    estimates; a negative row has an infinite distance. `metric` is "l2" (squared), "ip" (negative)
+    or "cosine".
     """
     _check(vectors, rows, queries)
     if not len(vectors):
@@ -56,17 +59,30 @@ def kept_distances(
                 _fill(wide, local, queries[query : query + 1], metric, out[here])
         return out
     stored = vectors.view(np.uint16) if vectors.dtype == np.float16 else vectors
+    fill = small_distances if is_small(vectors) else _fill
 
     def compute(start: int, stop: int, stopped: threading.Event) -> None:
         if not stopped.is_set():
             part = slice(start, stop)
-            _fill(stored, rows[part], queries[part], metric, out[part])
+            fill(stored, rows[part], queries[part], metric, out[part])
 
     run([(compute, part) for part in cut(len(rows), threads)])
     return out
 
 
+def as_vectors(kept: NDArray[Any], width: int) -> Vectors:
+    """Kept vectors of any kind as float32; those of a small kind as near as they tell."""
+    if is_small(kept):
+        return grow(np.ascontiguousarray(kept), width)
+    return np.ascontiguousarray(kept, dtype=np.float32)
+
+
 def _check(vectors: NDArray[Any], rows: Ids, queries: Vectors) -> None:
+    if isinstance(vectors, np.ndarray) and is_small(vectors):
+        check_array(queries, FLOAT32, 2, "queries")
+        check_small(vectors, queries.shape[1])
+        check_rows(rows, len(vectors), len(queries))
+        return
     halves = getattr(vectors, "dtype", None) == FLOAT16
     check_array(vectors, FLOAT16 if halves else FLOAT32, 2, "vectors")
     check_array(queries, FLOAT32, 2, "queries")
