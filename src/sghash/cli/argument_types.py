@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 from click.shell_completion import CompletionItem
 
+from sghash.errors import InvalidInput
+
 if TYPE_CHECKING:
     _Text: TypeAlias = click.ParamType[str]
 else:
@@ -110,3 +112,9 @@ def _paths(begun: str) -> list[str]:
     # Names that a terminal cannot show are not offered.
     offered = (entry.name for entry in entries if entry.name.isprintable())
     return [prefix + entry for entry in offered if entry.startswith(name)]
+
+
+def check_plot(path: Path | None) -> None:
+    """Refuse a picture of an unknown kind before anything is measured."""
+    if path is not None and path.suffix not in (".svg", ".png", ".pdf"):
+        raise InvalidInput(f"--plot takes a file that ends in .svg, .png or .pdf, got {path}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ class Bench:
         For searching; None uses all cores.
     cache : folder or None
         Where ground truth is kept (`truth_folder()` is the usual place); None keeps nothing.
+    wanted : float or None
+        Recall that codes with the stages after them are to reach; None judges codes alone.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Bench:
         depths: Sequence[int] = (10, 100, 1000),
         threads: int | None = None,
         cache: Path | None = None,
+        wanted: float | None = None,
     ) -> None:
         n = data.base.shape[0]
         if not depths or max(depths) > n or min(depths) < 1:
@@ -52,11 +56,19 @@ class Bench:
         size = data.base.shape[0] * data.base.shape[1] * data.base.dtype.itemsize
         self.data = data.in_memory() if size <= MAX_BYTES else data
         self.k, self.depths, self.threads = check_k(k), tuple(sorted(depths)), threads
+        self.wanted = wanted
         self.base = _array_of(self.data.base)
         self.queries = check_vectors(np.asarray(self.data.queries), name="queries")
         self.truth = ground_truth(
             self.base, self.queries, k, metric=data.metric, threads=threads, cache=cache
         )
+
+    @cached_property
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """The base as collections keep it, by the name of the kind."""
+        from sghash.evaluation.stages import kept_kinds
+
+        return kept_kinds(self)
 
 
 def _array_of(source: RowSource) -> RowSource | NDArray[Any]:

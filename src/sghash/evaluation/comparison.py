@@ -1,4 +1,4 @@
-"""`evaluate`: any vectors in, a table out, and the shortest code that is good enough."""
+"""`evaluate`: any vectors in; out come codes, pipelines, and the cheapest that is good enough."""
 
 from __future__ import annotations
 
@@ -12,15 +12,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sghash.blocks import VectorSource
+from sghash.collection.lists.targets import check_target
 from sghash.data.dataset import DataSet
 from sghash.data.sources import ArraySource, RowRange, RowSource
 from sghash.errors import InvalidInput
 from sghash.evaluation.bench import Bench
 from sghash.evaluation.holdout import hold_out
+from sghash.evaluation.recommending import (
+    PipelineResult,
+    pipeline_lines,
+    pipelines_of,
+    recommended,
+)
 from sghash.evaluation.runs import RunProgress, run_all
 from sghash.evaluation.specs import Run, build_model, format_model, parse_model
+from sghash.evaluation.stages import MARK
 from sghash.evaluation.summary import Summary, summarize
 from sghash.evaluation.tables import definitions, format_table
+from sghash.models import model_class
 from sghash.validation import METRICS, check_choice, check_vectors
 
 _STEP = 8
@@ -40,11 +49,27 @@ class Evaluation:
         The recall that was wanted, as in ("recall10@100", 0.9).
     shortest : dict of model -> int or None
         Fewest bits with which each model reaches it; None if none of the lengths does.
+    target_recall : float or None
+        The recall after all stages that `recommended` must reach; None where codes were judged
+        alone.
     """
 
     rows: list[dict[str, Any]]
     wanted: tuple[str, float]
     shortest: dict[str, int | None]
+    target_recall: float | None = None
+
+    @property
+    def pipelines(self) -> list[PipelineResult]:
+        """Codes with the stages that follow them, fewest bytes first."""
+        return pipelines_of(self.summaries)
+
+    @property
+    def recommended(self) -> PipelineResult | None:
+        """The pipeline of the fewest bytes that reaches the target; None where none does."""
+        if self.target_recall is None:
+            return None
+        return recommended(self.pipelines, self.target_recall)
 
     @property
     def summaries(self) -> list[Summary]:
@@ -61,8 +86,8 @@ class Evaluation:
                 "model": _name(summary),
                 "n_bits": summary.group["n_bits"],
                 "n_seeds": next(iter(summary.values.values())).n,
-                **{name: value.mean for name, value in summary.values.items()},
-                "intervals": {name: value.half_width for name, value in summary.values.items()},
+                **{name: value.mean for name, value in _of_codes(summary).items()},
+                "intervals": {n: value.half_width for n, value in _of_codes(summary).items()},
             }
             for summary in self.summaries
         ]
@@ -77,12 +102,17 @@ class Evaluation:
         return _name(best), best.group["n_bits"], best.values[name].mean
 
     def text(self, *, markdown: bool = False) -> str:
-        """The table, the shortest codes, and what each column means."""
+        """The tables of codes and pipelines, what is recommended, and what each column means."""
         first = self.rows[0]["settings"]
         recalls = [f"recall{first['k']}@{n}" for n in first["depths"]]
         headings = ["model", "bits", "bytes", *recalls, "train s", "encode/s", "queries/s"]
         cells = [_cells(summary, recalls, first["n_vectors"]) for summary in self.summaries]
         parts = [format_table(headings, cells, markdown=markdown), "", *self._shortest_lines()]
+        if self.target_recall is not None:
+            table = pipeline_lines(
+                self.pipelines, first["k"], self.target_recall, markdown=markdown
+            )
+            parts += ["", *table]
         about = (
             f"{first['n_vectors']} vectors of {first['width']} numbers "
             f"({4 * first['width']} bytes as float32), {first['n_queries']} queries, "
@@ -108,9 +138,10 @@ def evaluate(
     vectors: VectorSource | ArrayLike | DataSet,
     queries: VectorSource | ArrayLike | None = None,
     *,
-    models: Sequence[str] = ("SGH", "ITQ", "SignHashing", "LSH"),
+    models: Sequence[str] = ("SGH", "ITQ", "GenerativeQuantizer", "ProductQuantizer"),
     n_bits: Sequence[int] = (32, 64, 128, 256),
     metric: str = "l2",
+    target_recall: float | None = 0.95,
     k: int = 10,
     depths: Sequence[int] | None = None,
     wanted_recall: float = 0.9,
@@ -122,7 +153,7 @@ def evaluate(
     threads: int | None = None,
     callback: Callable[[RunProgress], None] | None = None,
 ) -> Evaluation:
-    """Measure how well codes of several models and lengths find the neighbours of your vectors.
+    """Measure how well codes, and pipelines of stages that begin with them, find neighbours.
 
     Parameters
     ----------
@@ -136,6 +167,10 @@ def evaluate(
         Code lengths.
     metric : "l2", "ip" or "cosine"
         What makes vectors neighbours.
+    target_recall : float or None
+        Every code is also judged with the stages that may follow it: its decoder, and kept vectors
+        of several kinds behind the shortest list that reaches this recall of k; the cheapest
+        pipeline that does is recommended. None judges codes alone.
     k, depths : int, sequence of int
         RecallK@N is measured for this K and these N; None is 10, 100 and 1000, as far as there
         are vectors.
@@ -163,7 +198,10 @@ def evaluate(
         )
     chosen = depths if depths is not None else [d for d in (10, 100, 1000) if d <= n] or [n]
     depth = min(wanted_depth, n)
-    bench = Bench(data, k=k, depths=sorted({*chosen, depth}), threads=threads, cache=cache)
+    bench = Bench(
+        data, k=k, depths=sorted({*chosen, depth}), threads=threads, cache=cache,
+        wanted=None if target_recall is None else check_target(target_recall),
+    )  # fmt: skip
     specs = {format_model(*spec): spec for spec in map(parse_model, models)}
     if not specs or not n_bits or not seeds:
         raise InvalidInput("give at least one model, one length and one seed")
@@ -182,6 +220,7 @@ def evaluate(
             Run(specs[text].model, length, seed, specs[text].options)
             for text in texts
             for length in lengths
+            if _can_be(specs[text].model, length)
             for seed in seeds
         ]
         return run_all(wanted, bench, rows=rows, callback=report)
@@ -190,6 +229,10 @@ def evaluate(
     found = run(list(specs), sorted(set(n_bits)), callback)
     shortest: dict[str, int | None] = {}
     for text in specs:
+        if model_class(specs[text].model).capabilities.codes != "bits":
+            # Tables score them: the pipelines say which of them is enough.
+            shortest[text] = _shortest_of(text, found, name, wanted_recall)
+            continue
         length = build_model(
             Run(specs[text].model, min(n_bits), 0, specs[text].options), data.metric
         ).capabilities.length
@@ -197,7 +240,29 @@ def evaluate(
             text, found, name, wanted_recall, run, least=length.least * length.bits_per_unit
         )
         found += more
-    return Evaluation(found, (name, wanted_recall), shortest)
+    return Evaluation(found, (name, wanted_recall), shortest, bench.wanted)
+
+
+def _can_be(model: str, n_bits: int) -> bool:
+    """Whether a quantizer has codes of this length; what bits cannot be is refused later."""
+    kind = model_class(model).capabilities
+    most: int = kind.length.most * kind.length.bits_per_unit
+    return kind.codes == "bits" or n_bits <= most
+
+
+def _shortest_of(text: str, rows: list[dict[str, Any]], name: str, wanted: float) -> int | None:
+    """The shortest of the lengths that were tried and reach what is wanted."""
+    reached = [
+        s.group["n_bits"]
+        for s in summarize(rows)
+        if _name(s) == text and s.values[name].mean >= wanted
+    ]
+    return min(reached, default=None)
+
+
+def _of_codes(summary: Summary) -> dict[str, Any]:
+    """What was measured of the codes alone."""
+    return {name: value for name, value in summary.values.items() if MARK not in name}
 
 
 def _shorten(

@@ -18,6 +18,7 @@ from sghash.evaluation.bench import Bench
 from sghash.evaluation.rows import append_row, key_of, make_row, read_rows
 from sghash.evaluation.searching import nearest_by_tables
 from sghash.evaluation.specs import Run, build_model, check_run
+from sghash.evaluation.stages import judge
 from sghash.evaluation.ties import boundary_of, true_code_distances
 from sghash.kernels import hamming_neighbors
 from sghash.models.base import VectorModel
@@ -54,6 +55,9 @@ def run_once(run: Run, bench: Bench) -> dict[str, Any]:
     if model.capabilities.codes == "bits":
         values |= _expected_recall(bench, found, codes, query_codes)
     values |= _code_values(bench, model, codes, query_codes)
+    if bench.wanted is not None:
+        for judged in judge(model, codes, bench, bench.kept, bench.wanted):
+            values |= judged.values()
     settings = {
         "dataset": bench.data.name,
         "checksum": bench.data.checksum,
@@ -81,6 +85,8 @@ def run_key(run: Run, bench: Bench) -> str:
         "run": [run.model, run.n_bits, run.seed, _plain(run.options)],
         "measured": [bench.k, list(bench.depths)],
     }
+    if bench.wanted is not None:
+        parts["stages"] = bench.wanted
     return key_of(parts)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 import sghash
-from sghash.cli.argument_types import DataSetName, ModelName
+from sghash.cli.argument_types import DataSetName, ModelName, check_plot
 from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import (
     load_named,
@@ -20,7 +20,9 @@ from sghash.cli.inputs import (
 )
 from sghash.cli.printing import say, shortened, show
 from sghash.errors import InvalidInput
+from sghash.evaluation.recommending import PipelineResult, plain
 from sghash.evaluation.runs import RunProgress
+from sghash.files import storage_errors
 
 
 @click.command(
@@ -39,7 +41,7 @@ from sghash.evaluation.runs import RunProgress
 @click.option(
     "--models",
     type=ModelName(),
-    default="SGH,ITQ,SignHashing,LSH",
+    default="SGH,ITQ,GenerativeQuantizer,ProductQuantizer",
     show_default=True,
     help="Names with commas, each as in sghash fit --model.",
 )
@@ -61,7 +63,19 @@ from sghash.evaluation.runs import RunProgress
     metavar="SHARE",
     default=0.9,
     show_default=True,
-    help="Recall10@100 wanted.",
+    help="Recall10@100 wanted of codes alone.",
+)
+@click.option(
+    "--target-recall",
+    type=float,
+    metavar="SHARE",
+    default=0.95,
+    show_default=True,
+    help="Recall10@10 wanted of a code and the stages that follow it.",
+)
+@click.option("--codes-only", is_flag=True, help="Judge codes without the stages that follow.")
+@click.option(
+    "--plot", type=path_type, help="Draw recall against bytes and speed, as .svg, .png or .pdf."
 )
 @click.option(
     "--seeds",
@@ -83,6 +97,9 @@ def command(
     bits: str,
     metric: str | None,
     recall: float,
+    target_recall: float,
+    codes_only: bool,
+    plot: Path | None,
     seeds: int,
     rows: Path | None,
     threads: int | None,
@@ -92,6 +109,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Fit models of several lengths on VECTORS and report recall, bytes and speed of each.
+
+    Codes are judged alone, and with what may follow them: their decoder, or kept vectors. The
+    pipeline of the fewest bytes that reaches --target-recall is recommended.
 
     VECTORS is a file, a folder of parts, a data set such as digits.base, or - for stdin.
     """
@@ -104,6 +124,9 @@ def command(
             "a --dataset brings its queries and its metric, whole: leave out what chooses others, "
             f"or say {dataset}.base instead of --dataset"
         )
+    check_plot(plot)
+    if plot is not None and codes_only:
+        raise InvalidInput("--plot draws pipelines: leave out --codes-only")
     if dataset is not None:
         data = load_named(dataset)
     else:
@@ -115,13 +138,31 @@ def command(
         n_bits=_lengths(bits),
         metric=metric or metric_of(vectors),
         wanted_recall=recall,
+        target_recall=None if codes_only else target_recall,
         seeds=range(seeds),
         rows=rows,
         threads=threads,
         callback=_tell,
     )
-    facts = {"shortest": result.shortest, "wanted": list(result.wanted), "rows": result.records()}
+    if plot is not None:
+        _draw(plot, result.pipelines)
+    facts = {
+        "shortest": result.shortest,
+        "wanted": list(result.wanted),
+        "target_recall": result.target_recall,
+        "recommended": plain(result.recommended),
+        "pipelines": [plain(one) for one in result.pipelines],
+        "rows": result.records(),
+    }
     show(facts, result.text().split("\n"), as_json=as_json)
+
+
+def _draw(path: Path, pipelines: list[PipelineResult]) -> None:
+    from sghash.plots.pipelines import pipeline_panels
+
+    figure = pipeline_panels(pipelines)
+    with storage_errors(path):
+        figure.savefig(path)
 
 
 def split_models(text: str) -> list[str]:

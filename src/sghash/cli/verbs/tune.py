@@ -7,11 +7,11 @@ from typing import Any
 
 import click
 
+from sghash.cli.argument_types import check_plot
 from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type
 from sghash.cli.printing import show
 from sghash.cli.rows_in import open_collection
-from sghash.errors import InvalidInput
 from sghash.evaluation.tables import format_table
 from sghash.files import storage_errors
 
@@ -48,8 +48,7 @@ def command(collection: Path, k: int, queries: int, plot: Path | None, as_json: 
     Some of its own rows are the queries, one at a time on one thread, and none of them counts in
     its own answer. Recall is that of the kept vectors; without them, of the decoder's own answer.
     """
-    if plot is not None and plot.suffix not in (".svg", ".png", ".pdf"):
-        raise InvalidInput(f"--plot takes a file that ends in .svg, .png or .pdf, got {plot}")
+    check_plot(plot)
     opened = open_collection(collection)
     found, stats = opened.tune(k, n_queries=queries), opened.stats()
     per_row = round(stats["bytes_per_row"], 1)

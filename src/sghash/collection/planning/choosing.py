@@ -87,7 +87,7 @@ def choose(look: Look, wanted: Wanted, step: Callable[[str], None]) -> Choice:
 
 def _kept_kinds(look: Look, wanted: Wanted, step: Callable[[str], None]) -> list[_Kept]:
     """Every kind of kept vectors that fits the bytes beside the shortest code."""
-    found = []
+    found: list[_Kept] = []
     shortest = codes_for_shortlists(None)[0].code_bytes
     for kind in kinds_to_try(wanted.keep_vectors):
         n_bytes = bytes_of(look.width, kind)
