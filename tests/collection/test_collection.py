@@ -235,7 +235,7 @@ def test_bad_input_changes_nothing(tmp_path, model, vectors):
         lambda: collection.delete([3, 77]),
         lambda: collection.search(vectors[:2], 5, rerank="magic"),
         lambda: collection.search(vectors[:2], 5, rerank="decoder", shortlist=4),
-        lambda: Collection.create(tmp_path / "x", model, keep_vectors="int8"),
+        lambda: Collection.create(tmp_path / "x", model, keep_vectors="int3"),
         lambda: Collection.create(tmp_path / "x", sghash.models.PCAReconstruction(n_components=2)),
     ]
     for call in bad_calls:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,8 @@ from sghash.evaluation.specs import format_model
 from sghash.evaluation.stages import FIELDS, MARK
 from sghash.evaluation.summary import Summary
 from sghash.evaluation.tables import format_table
+
+_TEXT_WIDTH = 96
 
 
 class PipelineResult(NamedTuple):
@@ -99,7 +102,8 @@ def pipeline_lines(
             f"Cheapest pipeline with recall{k}@{k} of at least {target:g}: {chosen.name}, "
             f"{chosen.n_bytes:.0f} bytes."
         )
-    return [format_table(heads, cells, markdown=markdown), "", advice]
+    wrapped = [advice] if markdown else textwrap.wrap(advice, _TEXT_WIDTH)
+    return [format_table(heads, cells, markdown=markdown), "", *wrapped]
 
 
 def plain(one: PipelineResult | None) -> dict[str, Any] | None:

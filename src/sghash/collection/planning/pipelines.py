@@ -86,6 +86,8 @@ def codes_alone(bytes_per_vector: int | None, width: int) -> list[Pipeline]:
             if length in _QUANTIZER_BYTES
             else binary(8 * length)
             for length in ALONE_BYTES
+            # Beyond that the vectors themselves, in half precision, would be as short.
+            if length == ALONE_BYTES[0] or length <= 2 * width
         ]
     found = [binary(8 * bytes_per_vector)]
     if bytes_per_vector in _QUANTIZER_BYTES:

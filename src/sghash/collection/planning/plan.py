@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 SAFETY = 1.0
 #: The plan is old when the rows have grown by this factor since it was measured.
 OLD_GROWTH = 3.0
+# What the last bit of recall is not worth: every row may have to be visited for it.
+_AS_GOOD = 0.003
 
 
 class PlanPoint(NamedTuple):
@@ -46,11 +48,12 @@ class Plan:
     measured: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     def point_for(self, target: float) -> PlanPoint | None:
-        """The cheapest point that reaches a target; the highest where none does."""
+        """The cheapest point that reaches a target; where none does, one about as good as any."""
         for point in self.points:
             if point.recall - SAFETY * point.error >= target:
                 return point
-        return max(self.points, key=lambda point: point.recall, default=None)
+        good = [point for point in self.points if point.recall >= (self.best or 0) - _AS_GOOD]
+        return min(good, key=lambda point: point.inside, default=None)
 
     @property
     def expected(self) -> float | None:
@@ -69,7 +72,8 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """For the manifest."""
-        return {**asdict(self), "points": [list(point) for point in self.points]}
+        points = [list(point) for point in self.points]
+        return {**asdict(self), "tried": list(self.tried), "points": points}
 
     def __str__(self) -> str:
         lines = [f"metric {self.metric}: {self.why_metric}", table_of(self.tried), ""]
