@@ -78,7 +78,7 @@ def pipeline_lines(
     """The table of pipelines that are worth a look, and the recommendation."""
     chosen = recommended(pipelines, target)
     shown = worth_showing(pipelines)
-    heads = ["pipeline", "bytes", f"recall{k}@{k}", "ms", "shortlist", "build s", ""]
+    heads = ["pipeline", "bytes", f"recall{k}@{k}", "ms", "rows", "build s", ""]
     cells = [
         [
             one.name,
@@ -87,7 +87,7 @@ def pipeline_lines(
             f"{one.milliseconds:.3f}",
             str(one.shortlist or ""),
             f"{one.build_seconds:.1f}",
-            "recommended" if one == chosen else "",
+            "*" if one == chosen else "",
         ]
         for one in (shown if chosen is None or chosen in shown else [*shown, chosen])
     ]
@@ -99,7 +99,7 @@ def pipeline_lines(
         )
     else:
         advice = (
-            f"Cheapest pipeline with recall{k}@{k} of at least {target:g}: {chosen.name}, "
+            f"Cheapest pipeline with recall{k}@{k} of at least {target:g} (*): {chosen.name}, "
             f"{chosen.n_bytes:.0f} bytes."
         )
     wrapped = [advice] if markdown else textwrap.wrap(advice, _TEXT_WIDTH)

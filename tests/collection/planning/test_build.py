@@ -185,7 +185,7 @@ def test_of_many_rows_a_sample_is_looked_at(data, tmp_path, monkeypatch):
         ({"queries": np.ones((2, 3))}, "columns"),
         ({"queries": np.ones((0, WIDTH))}, "queries are empty"),
         ({"random_state": -1}, "random_state"),
-        ({"ids": [1, 1] + list(range(2, N))}, "twice"),
+        ({"ids": [1, 1, *range(2, N)]}, "twice"),
         ({"metadata": {"n": [1]}}, "n"),
     ],
 )
