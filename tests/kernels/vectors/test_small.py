@@ -90,9 +90,7 @@ def test_a_vector_is_at_no_distance_from_itself(kind, rng):
     squares = np.square(vectors).sum(axis=1)
     assert (kept_distances(kept, rows, vectors, "l2")[:, 0] < 1e-3 * squares).all()
     assert (kept_distances(kept, rows, vectors, "cosine")[:, 0] < 1e-3).all()
-    np.testing.assert_allclose(
-        kept_distances(kept, rows, vectors, "ip")[:, 0], -squares, rtol=1e-3
-    )
+    np.testing.assert_allclose(kept_distances(kept, rows, vectors, "ip")[:, 0], -squares, rtol=1e-3)
 
 
 @pytest.mark.parametrize("kind", SMALL)
@@ -125,7 +123,7 @@ def test_huge_and_tiny_vectors_keep_their_direction(kind, scale, rng):
 def test_values_beyond_float32_are_refused(kind):
     vectors = np.full((2, 50), 3e38, dtype=np.float32)
     vectors[:, ::2] *= -1
-    with pytest.raises(InvalidInput, match="too large .* rescale"):
+    with pytest.raises(InvalidInput, match=r"too large .* rescale"):
         shrink(vectors, kind)
 
 

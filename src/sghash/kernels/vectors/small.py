@@ -60,7 +60,8 @@ def shrink(vectors: Vectors, kind: str, *, threads: int = 1) -> NDArray[Any]:
     run([(work, part) for part in cut(n, threads)])
     if not np.isfinite(tails).all():
         raise InvalidInput(
-            f"the vectors hold values too large for {kind}: rescale them, or keep them as float32"
+            f"the vectors hold values too large for {kind}: rescale them, or create the "
+            'collection with keep_vectors="float32"'
         )
     out[:, -TAIL:] = tails.astype("<f4").view(out.dtype)
     return out
