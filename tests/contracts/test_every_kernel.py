@@ -18,14 +18,17 @@ from hypothesis import given, settings, strategies as st
 
 from sghash import kernels
 from sghash.kernels.learning.training import DRAW, MEAN, ROUND
-from sghash.kernels.reference import TWINS
+from sghash.kernels.reference import TWINS, small
 from sghash.kernels.tables.rescoring import nibble_tables
 from sghash.kernels.tables.search import make_terms
 from sghash.kernels.tables.terms import code_terms, gram_tables
+from sghash.kernels.vectors.kinds import KINDS, SMALL
 
 Rng = np.random.Generator
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 THREADS = (1, 2, 3)
+#: Numbers of a vector of a small kind: less than a piece of a row, one, several, and odd.
+WIDTHS = (1, 2, 3, 7, 8, 31, 32, 33, 63, 64, 65, 100, 129, 384)
 
 #: Public functions that need no twin: NumPy themselves, or parts of kernels that have one.
 PARTS = {
@@ -36,7 +39,8 @@ PARTS = {
     "tables.terms": {"gram_tables", "code_term"},
     "learning.projection": {"arrange"},
     "learning.training": {"exponential"},
-    "vectors.stored": {"row_sums"},
+    "vectors.stored": {"row_sums", "as_vectors"},
+    "vectors.small": {"check_small", "level_of", "level_at", "centred", "float_at"},
 }
 #: Modules that hold loops and pieces of the kernels in `TWINS`, or nothing compiled.
 INNER = {
@@ -47,7 +51,8 @@ INNER = {
     "tables.scans", "tables.selection",
     "multi.joining", "multi.layout", "multi.probing", "multi.search",
     "partitions.block_lanes", "partitions.calling", "partitions.coarse", "partitions.layout",
-    "partitions.rounding", "partitions.search",
+    "partitions.kept", "partitions.rounding", "partitions.search",
+    "vectors.comparing", "vectors.kinds", "vectors.rotation",
 }  # fmt: skip
 #: Kernels that round otherwise than their twins: relative and absolute tolerance.
 CLOSE = {"kept_distances", "draw_codes", "finish_residual", "logit_gradient", "adam_update"}
@@ -132,8 +137,30 @@ def exact(rng: Rng) -> Arguments:
 def kept(rng: Rng) -> Arguments:
     (vectors, queries, _), options = exact(rng)
     rows = rng.integers(-1, len(vectors), (len(queries), 20))
-    stored = vectors.astype(rng.choice([np.float16, np.float32]))
+    kind = str(rng.choice(list(KINDS)))
+    if kind not in SMALL:
+        return (vectors.astype(kind), rows, queries, options["metric"]), {
+            "threads": options["threads"]
+        }
+    width = int(rng.choice(WIDTHS))
+    stored = small.shrink(floats(rng, len(vectors), width), kind)
+    queries = floats(rng, len(queries), width)
     return (stored, rows, queries, options["metric"]), {"threads": options["threads"]}
+
+
+def vectors_to_shrink(rng: Rng) -> Arguments:
+    n, width = int(rng.choice([1, 2, 30])), int(rng.choice(WIDTHS))
+    vectors = floats(rng, n, width) * np.float32(rng.choice([1, 1e-20, 1e20]))
+    if rng.random() < 0.5:
+        vectors[0] = rng.choice([0, 3, -1e30])
+        vectors[-1, 1:] = 0
+    kind, threads = str(rng.choice(SMALL)), int(rng.choice(THREADS))
+    return (vectors, kind), {"threads": threads}
+
+
+def rows_to_grow(rng: Rng) -> Arguments:
+    (vectors, kind), options = vectors_to_shrink(rng)
+    return (small.shrink(vectors, kind), vectors.shape[1]), options
 
 
 def signs(rng: Rng) -> Arguments:
@@ -319,6 +346,8 @@ INPUTS: dict[str, Callable[[Rng], Arguments]] = {
     "code_terms": terms,
     "exact_neighbors": exact,
     "kept_distances": kept,
+    "shrink": vectors_to_shrink,
+    "grow": rows_to_grow,
     "pack_signs": signs,
     "draw_codes": draws,
     "finish_residual": residuals,

@@ -261,8 +261,8 @@ class PartitionedIndex(CodeIndex):
         say what lists are near; they may be left out where all lists are visited, and where lists
         are those of codes.
 
-        `kept` (len(index), d) float16 or float32, or rows of a small kind, in the order of `ids`, orders the best
-        `shortlist` rows (10 k by default; a pair for Hamming, then tables) by exact distance.
+        `kept` (len(index), d) float16 or float32, or rows of a small kind, in the order of `ids`,
+        orders the best `shortlist` rows (10 k by default; a pair for Hamming, then tables).
         `probes` is the number of lists to visit, None for all; of those, lists further than the
         first by more than `margin` times what the average list is, are left out. Where a `mask`
         allows a share of the rows, as many more lists are visited. `target_recall` chooses all

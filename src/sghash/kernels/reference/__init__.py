@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sghash.kernels.reference import hamming, learning, tables, vectors
+from sghash.kernels.reference import hamming, learning, small, tables, vectors
 from sghash.kernels.reference.hamming import hamming_distances, hamming_neighbors, hamming_range
 from sghash.kernels.reference.order import nearest
 from sghash.kernels.reference.tables import byte_table_neighbors, byte_table_scores
@@ -26,6 +26,8 @@ TWINS: dict[tuple[str, str], Callable[..., Any]] = {
     ("tables.rescoring", "best_places"): tables.best_places,
     ("tables.terms", "code_terms"): tables.code_terms,
     ("vectors.exact", "exact_neighbors"): vectors.exact_neighbors,
+    ("vectors.small", "shrink"): small.shrink,
+    ("vectors.small", "grow"): small.grow,
     ("vectors.stored", "kept_distances"): vectors.kept_distances,
     ("learning.projection", "pack_signs"): learning.pack_signs,
     ("learning.training", "draw_codes"): learning.draw_codes,
