@@ -1,0 +1,116 @@
+"""What it costs to look codes up by their keys, to scan them, and to build tables, in nanoseconds.
+
+Before there are tables, a model with the constants of one machine has to do; when they are built,
+both ways are timed on some of the rows, so that the choice is this machine's and these rows'.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sghash.kernels import hamming_range
+from sghash.validation import Codes
+
+if TYPE_CHECKING:
+    from sghash.kernels.multi.layout import Tables
+
+#: So many queries are scanned together.
+AMONG = 8
+# Nanoseconds to put a row into one table, and to make one place of it.
+_BUILD_ROW, _BUILD_PLACE = 40.0, 3.0
+# Rows that a scan is timed on, queries of it, neighbours of a look-up, and what it may take.
+_ROWS, _QUERIES, _K, _MOST_TIME = 1 << 20, 16, 10, 1e6
+_ROUNDS = 3
+# Beyond this factor a time is noise.
+_MOST_FACTOR = 4.0
+
+
+class Costs(NamedTuple):
+    """Nanoseconds of a scan by row and 8 bytes of code, for a query alone and for one among many;
+    and what a look-up takes of the time that its kernel reckons with.
+    """
+
+    scan_alone: float = 0.6
+    scan_among: float = 0.1
+    look_up: float = 1.0
+
+    def scan(self, n: int, n_bytes: int, n_queries: int) -> float:
+        """Nanoseconds that a scan is expected to take for one of so many queries."""
+        by_row = self.scan_alone if n_queries < AMONG else self.scan_among
+        return by_row * n * -(-n_bytes // 8)
+
+    def scan_pairs(self, n: int, n_bytes: int) -> float:
+        """The same for all pairs of rows, each looked at once."""
+        return self.scan_among * n * n / 2 * -(-n_bytes // 8)
+
+    def budget(self, nanoseconds: float) -> float:
+        """Nanoseconds as the kernel of a look-up reckons them."""
+        return nanoseconds / self.look_up
+
+
+@lru_cache(maxsize=256)
+def keys_cost(n: int, n_bits: int, n_parts: int | None, radius: int) -> float:
+    """Nanoseconds that the keys within a radius take at least, were all equally crowded."""
+    from sghash.kernels.multi.layout import MOST_KEY_BITS, default_parts
+    from sghash.kernels.multi.probing import ENTRY_COST, KEY_COST
+
+    m = n_parts or default_parts(n, n_bits)
+    bits = min(MOST_KEY_BITS, max(1, n.bit_length()), -(-n_bits // m))
+    keys = sum(
+        math.comb(bits, weight)
+        for part in range(m)
+        for weight in range(min(bits, (radius - part) // m) + 1)
+    )
+    return float(keys * (KEY_COST + ENTRY_COST * n / 2**bits))
+
+
+def build_cost(n: int, n_bits: int, n_parts: int | None) -> float:
+    """Nanoseconds that tables of n rows take to build."""
+    from sghash.kernels.multi.layout import default_parts, places_of
+
+    m = n_parts or default_parts(n, n_bits)
+    return float(m * (_BUILD_ROW * n + _BUILD_PLACE * places_of(n, n_bits, m)))
+
+
+def measured(tables: Tables, codes: Codes) -> Costs:
+    """What both ways take here, each the best of some rounds on one thread."""
+    from sghash.kernels.multi.search import multi_neighbors
+
+    n_bytes, model = codes.shape[1], Costs()
+    some = codes[:_ROWS]
+    queries = np.ascontiguousarray(codes[:: max(1, len(codes) // _QUERIES)][:_QUERIES])
+
+    def scan(n_queries: int) -> float:
+        asked = queries[:n_queries]
+        spent = _timed(lambda: hamming_range(some, asked, 0, n_bits=8 * n_bytes, threads=1))
+        return float(spent / (len(asked) * len(some) * -(-n_bytes // 8)))
+
+    budget = min(_MOST_TIME, model.scan(len(codes), n_bytes, 1))
+    told: list[float] = []
+
+    def look_up() -> None:
+        probed = multi_neighbors(tables, codes, queries, _K, budget=budget)
+        told.append(probed.spent * len(queries))
+
+    spent = _timed(look_up)
+    found = scan(1), scan(_QUERIES), spent / max(told[0], 1.0)
+    return Costs(*(
+        float(np.clip(value, usual / _MOST_FACTOR, usual * _MOST_FACTOR))
+        for value, usual in zip(found, model, strict=True)
+    ))  # fmt: skip
+
+
+def _timed(call: Callable[[], Any]) -> float:
+    """Nanoseconds of the quickest of some calls; the first one may compile."""
+    best = math.inf
+    for _ in range(_ROUNDS + 1):
+        started = time.thread_time_ns()
+        call()
+        best = min(best, time.thread_time_ns() - started)
+    return best
