@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from sghash.guards import Guard
 from sghash.index import MultiIndex
-from sghash.index.costs import build_cost
+from sghash.index.costs import build_cost, pays
 from sghash.index.multi import LEAST_ROWS
 from sghash.index.rows import RowIds
 from sghash.validation import Codes
@@ -54,15 +54,15 @@ class LookUp:
         if n < LEAST_ROWS or not n_queries:  # not even the question is worth loading kernels for
             return Choice(SCAN, math.inf, n_queries * index.costs.scan(n, index.n_bytes, n_queries))
         tables, scan = (n_queries * cost for cost in index.expected(radius, n_queries))
-        pays = tables < scan and (index.is_built or self._fits(room))
-        if pays and not index.is_built:
+        looks_up = pays(tables, scan) and (index.is_built or self._fits(room))
+        if looks_up and not index.is_built:
             missed = self._missed + scan - tables
-            pays = missed >= build_cost(n, index.n_bits, index.n_parts)
-        return Choice(TABLES if pays else SCAN, tables, scan)
+            looks_up = missed >= build_cost(n, index.n_bits, index.n_parts)
+        return Choice(TABLES if looks_up else SCAN, tables, scan)
 
     def note(self, choice: Choice, room: int) -> None:
         """Write down what a scan has cost that tables would have saved."""
-        if choice.way == SCAN and choice.tables < choice.scan and self._fits(room):
+        if choice.way == SCAN and pays(choice.tables, choice.scan) and self._fits(room):
             with self._guard.lock:
                 self._missed += choice.scan - choice.tables
 
@@ -79,8 +79,8 @@ class LookUp:
             return Choice(SCAN, build, scan)
         index.build()
         assert index.tables is not None  # just built, of fewer rows than tables can have
-        tables = join_cost(index.tables, radius) * index.costs.look_up
-        return Choice(TABLES if tables < scan else SCAN, tables, scan)
+        tables = join_cost(index.tables, index.codes, radius, scan)
+        return Choice(TABLES if pays(tables, scan) else SCAN, tables, scan)
 
     def _fits(self, room: int) -> bool:
         from sghash.kernels.multi.layout import table_bytes

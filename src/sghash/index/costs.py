@@ -23,22 +23,27 @@ if TYPE_CHECKING:
 #: So many queries are scanned together.
 AMONG = 8
 # Nanoseconds to put a row into one table, and to make one place of it.
-_BUILD_ROW, _BUILD_PLACE = 40.0, 3.0
+_BUILD_ROW, _BUILD_PLACE = 60.0, 3.0
 # Rows that a scan is timed on, queries of it, neighbours of a look-up, and what it may take.
 _ROWS, _QUERIES, _K, _MOST_TIME = 1 << 20, 16, 10, 1e6
 _ROUNDS = 3
-# Beyond this factor a time is noise.
-_MOST_FACTOR = 4.0
+# Beyond this factor a time is noise. Of look-ups within a radius, few are enough.
+_MOST_FACTOR = 16.0
+_FEW = 8
+# Tables must be expected to take no more of a scan's time than that: both are only expected to.
+_PAYS = 0.7
 
 
 class Costs(NamedTuple):
     """Nanoseconds of a scan by row and 8 bytes of code, for a query alone and for one among many;
-    and what a look-up takes of the time that its kernel reckons with.
+    what a look-up takes of the time that its kernel reckons with; and what one within a radius of
+    0, 1, 2 ... bits took, as far as that was less than a scan: empty before it was measured.
     """
 
     scan_alone: float = 0.6
     scan_among: float = 0.1
     look_up: float = 1.0
+    by_radius: tuple[float, ...] = ()
 
     def scan(self, n: int, n_bytes: int, n_queries: int) -> float:
         """Nanoseconds that a scan is expected to take for one of so many queries."""
@@ -49,9 +54,20 @@ class Costs(NamedTuple):
         """The same for all pairs of rows, each looked at once."""
         return self.scan_among * n * n / 2 * -(-n_bytes // 8)
 
+    def within(self, radius: int, reckoned: Callable[[], float]) -> float:
+        """Nanoseconds of a look-up within a radius: as measured, or else `reckoned`."""
+        if not self.by_radius:
+            return self.look_up * reckoned()
+        return self.by_radius[radius] if radius < len(self.by_radius) else math.inf
+
     def budget(self, nanoseconds: float) -> float:
         """Nanoseconds as the kernel of a look-up reckons them."""
         return nanoseconds / self.look_up
+
+
+def pays(tables: float, scan: float) -> bool:
+    """Whether to look up is clearly the cheaper way."""
+    return tables < _PAYS * scan
 
 
 @lru_cache(maxsize=256)
@@ -99,11 +115,33 @@ def measured(tables: Tables, codes: Codes) -> Costs:
         told.append(probed.spent * len(queries))
 
     spent = _timed(look_up)
-    found = scan(1), scan(_QUERIES), spent / max(told[0], 1.0)
-    return Costs(*(
-        float(np.clip(value, usual / _MOST_FACTOR, usual * _MOST_FACTOR))
-        for value, usual in zip(found, model, strict=True)
-    ))  # fmt: skip
+    kept = Costs(
+        _near(scan(1), model.scan_alone), _near(scan(_QUERIES), model.scan_among),
+        _near(spent / max(told[0], 1.0), model.look_up),
+    )  # fmt: skip
+    return kept._replace(by_radius=_by_radius(tables, codes, queries[:_FEW], kept))
+
+
+def _by_radius(tables: Tables, codes: Codes, queries: Codes, costs: Costs) -> tuple[float, ...]:
+    """Nanoseconds of a look-up by rising radius, until a scan takes less."""
+    from sghash.kernels.multi.search import multi_range
+
+    most = costs.scan(len(codes), codes.shape[1], 1)
+    found: list[float] = []
+    budget = 2 * costs.budget(most)
+    multi_range(tables, codes, queries, 0)
+    for radius in range(8 * codes.shape[1] + 1):
+        started = time.thread_time_ns()
+        complete = multi_range(tables, codes, queries, radius, budget=budget).complete.all()
+        spent = (time.thread_time_ns() - started) / len(queries)
+        if not complete or spent > most:
+            break
+        found.append(max([spent, *found[-1:]]))
+    return tuple(found) or (math.inf,)
+
+
+def _near(value: float, usual: float) -> float:
+    return min(max(value, usual / _MOST_FACTOR), usual * _MOST_FACTOR)
 
 
 def _timed(call: Callable[[], Any]) -> float:

@@ -25,7 +25,7 @@ def tables_pay(tables: Tables, codes: Codes, radius: int, costs: Costs) -> bool:
     from sghash.kernels.multi.joining import join_cost
 
     scan = costs.scan_pairs(len(codes), codes.shape[1])
-    return join_cost(tables, radius) * costs.look_up < scan
+    return join_cost(tables, codes, radius, scan) < scan
 
 
 def tabled_pairs(

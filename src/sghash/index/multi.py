@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import InvalidInput
 from sghash.index.base import CodeIndex, Mask
-from sghash.index.costs import Costs, keys_cost, measured
+from sghash.index.costs import Costs, keys_cost, measured, pays
 from sghash.index.joins import scanned_pairs, tabled_pairs, tables_pay
 from sghash.index.rows import Held
 from sghash.index.tabled import Lookup, Tabled, rows_of
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
 WAYS = ("auto", "tables", "scan")
 #: Fewer rows are scanned unless told otherwise; so are fewer for nearest ones, or more of these.
 LEAST_ROWS, LEAST_NEAREST, MOST_K = 50_000, 200_000, 4096
-# A query may spend this share of a scan on its tables before it turns to the scan.
-_BUDGET = 1.0
+# A query may spend this share of a scan on its tables before it turns to the scan; within a radius,
+# where what it takes was measured, less.
+_BUDGET, _RANGE_BUDGET = 1.0, 0.5
 # Of many queries about so many are tried first: where a scan would cost less, all are scanned.
 _FIRST = 16
 
@@ -116,8 +118,8 @@ class MultiIndex(CodeIndex):
 
     def expected(self, radius: int, n_queries: int = 1) -> tuple[float, float]:
         """Nanoseconds that each of so many queries is expected to take: tables, and a scan."""
-        tables = self.costs.look_up * self._keys_cost(radius)
-        return tables, self._scan_cost(n_queries)
+        reckoned = partial(keys_cost, len(self), self.n_bits, self.n_parts, radius)
+        return self.costs.within(radius, reckoned), self._scan_cost(n_queries)
 
     def search(
         self,
@@ -136,8 +138,8 @@ class MultiIndex(CodeIndex):
         """
         queries = check_codes(query_codes, self.n_bits, name="query_codes")
         k, workers = check_k(k), check_threads(threads)
-        pays = k <= MOST_K and len(self) >= LEAST_NEAREST
-        held = self._chosen(check_choice(way, WAYS, name="way"), pays)
+        looks_up = k <= MOST_K and len(self) >= LEAST_NEAREST
+        held = self._chosen(check_choice(way, WAYS, name="way"), looks_up)
         allowed = self._mask(mask, held)
         found, _ = self._nearest(held, queries, k, allowed, workers, way)
         return Neighbors(found.distances, held.row_ids.at(found.ids))
@@ -157,11 +159,10 @@ class MultiIndex(CodeIndex):
         """
         queries = check_codes(query_codes, self.n_bits, name="query_codes")
         radius, workers = check_radius(radius), check_threads(threads)
-        pays = False
+        looks_up = False
         if check_choice(way, WAYS, name="way") == "auto" and len(self) >= LEAST_ROWS:
-            tables, scan = self.expected(radius, len(queries))
-            pays = tables < _BUDGET * scan
-        held = self._chosen(way, pays)
+            looks_up = pays(*self.expected(radius, len(queries)))
+        held = self._chosen(way, looks_up)
         found, _ = self._within(held, queries, radius, self._mask(mask, held), workers, way)
         return RangeNeighbors(found.limits, found.distances, held.row_ids.at(found.ids))
 
@@ -256,9 +257,11 @@ class MultiIndex(CodeIndex):
     ) -> tuple[RangeNeighbors, Probed | None]:
         options: dict[str, Any] = {"mask": mask, "threads": threads}
         scanning = {**options, "n_bits": self._counted_bits}
-        budget = self._budget(way, len(queries))
+        budget = _RANGE_BUDGET * self._budget(way, len(queries))
         tables = held.tables if isinstance(held, Tabled) else None
-        if tables is None or way == "scan" or self._keys_cost(radius) > budget:
+        if way == "auto" and tables is not None and not pays(*self.expected(radius, len(queries))):
+            tables = None
+        if tables is None or way == "scan":
             return hamming_range(held.codes, queries, radius, **scanning), None
         from sghash.kernels.multi.search import multi_range
 
@@ -273,11 +276,11 @@ class MultiIndex(CodeIndex):
             found = _interleaved(found, rest, np.flatnonzero(left))
         return found, probed
 
-    def _chosen(self, way: str, pays: bool, *, whole: bool = False) -> Held:
+    def _chosen(self, way: str, looks_up: bool, *, whole: bool = False) -> Held:
         """The rows of this moment, with tables where the way is through them."""
         if way == "scan" or not len(self):
             return self._held
-        if way == "auto" and (not pays or len(self) < LEAST_ROWS):
+        if way == "auto" and (not looks_up or len(self) < LEAST_ROWS):
             return self._held
         return self._tabled(whole=whole)
 
@@ -305,10 +308,6 @@ class MultiIndex(CodeIndex):
     def _scan_cost(self, n_queries: int) -> float:
         """Nanoseconds that a scan is expected to take for one of so many queries."""
         return self.costs.scan(len(self), self.n_bytes, n_queries)
-
-    def _keys_cost(self, radius: int) -> float:
-        """What the keys within a radius take, as their kernel reckons."""
-        return keys_cost(len(self), self.n_bits, self.n_parts, radius)
 
     def _budget(self, way: str, n_queries: int) -> float:
         """What a query may spend on its tables, as their kernel reckons."""
