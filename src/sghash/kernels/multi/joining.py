@@ -69,14 +69,14 @@ def join_cost(tables: Tables, codes: Codes, radius: int, most: float) -> float:
             return np.inf
         arguments = _of_part(tables, codes, radius, part)
         if not cost:
-            _join(*arguments, 0, 0, out)  # compiles
+            _join(0, 0, out, *arguments)  # compiles
         n_keys = 1 << key_bits
         length = -(-n_keys // (_SHARE * _PIECES))
         for number in range(min(_PIECES, n_keys)):
             start = number * n_keys // _PIECES
             stop = min(start + length, n_keys)
             began = time.thread_time_ns()
-            reached, _ = _join(*arguments, start, stop, out)
+            reached, _ = _join(start, stop, out, *arguments)
             spent = time.thread_time_ns() - began
             cost += spent * n_keys / (_PIECES * max(1, reached - start))
             if cost > most:
@@ -111,7 +111,7 @@ def _join_part(
         out = np.empty((_PAIRS, 3), dtype=np.int64)
         while start < stop and not stopped.is_set():
             last = min(start + _KEYS, stop)
-            reached, used = _join(*arguments, start, last, out)
+            reached, used = _join(start, last, out, *arguments)
             pieces.append(out[:used].copy())
             if reached == start:  # the pairs of one key are more than fit
                 out = np.empty((2 * len(out), 3), dtype=np.int64)
@@ -122,6 +122,9 @@ def _join_part(
 
 @compiled
 def _join(
+    first_key: int,
+    last_key: int,
+    out: NDArray[np.int64],
     starts: NDArray[np.uint32],
     entries: NDArray[np.uint64],
     key_bits: int,
@@ -130,9 +133,6 @@ def _join(
     radius: int,
     part: int,
     most: int,
-    first_key: int,
-    last_key: int,
-    out: NDArray[np.int64],
 ) -> Any:
     """Write the pairs of some keys; return the first key whose pairs did not fit, and how many."""
     used = 0
