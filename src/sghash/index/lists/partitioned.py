@@ -11,7 +11,13 @@ from sghash.errors import BadFile, InvalidInput, SghashError
 from sghash.guards import Guard
 from sghash.index.base import CodeIndex
 from sghash.index.file import StoredIndex, read_index, write_index
-from sghash.index.lists.arranged import Arranged, arrange, empty_arranged, with_rows, without
+from sghash.index.lists.arranged import (
+    Arranged,
+    arrange_all,
+    empty_arranged,
+    with_rows,
+    without,
+)
 from sghash.index.lists.centroids import Partitions, check_lists, check_places, learn
 from sghash.index.lists.curve import Curve, curve_of
 from sghash.index.lists.explanation import Explanation
@@ -356,8 +362,7 @@ class PartitionedIndex(CodeIndex):
 
     def _laid_out(self, codes: Codes, places: Any, ids: Any, next_id: int) -> Arranged:
         partitions = self._learned(places)
-        members, lists = partitions.slots_for(places)
-        return arrange(codes, self.terms_of(codes), members, lists, partitions, ids, next_id)
+        return arrange_all(codes, self.terms_of(codes), places, partitions, ids, next_id)
 
     def _learned(self, places: NDArray[Any]) -> Partitions:
         return learn(
