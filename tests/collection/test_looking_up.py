@@ -72,11 +72,11 @@ def test_tables_and_scans_give_the_answers_by_definition(model, tmp_path_factory
             patch.setattr(looking_up, "LEAST_ROWS", few)
             patch.setattr(multi, "LEAST_ROWS", few)
             patch.setattr(looking_up, "build_cost", lambda *_: 0.0)
-            patch.setattr(multi, "measured", lambda *_: costs.Costs(1e9, 1e9))
+            patch.setattr(multi, "measured", lambda *_: costs.Costs(1e9, 1e9, 1e9, 1e9))
             views = collection._moment.state.views
             for view in views:
                 look_up = view.rows.look_up(WIDTH)
-                look_up.index.costs = costs.Costs(1e9, 1e9)
+                look_up.index.costs = costs.Costs(1e9, 1e9, 1e9, 1e9)
                 assert not look_up.index.is_built
             found = ranges.hamming_within(
                 views, [_mask(view, ids, allowed) for view in views], queries, radius, threads=1
@@ -140,9 +140,9 @@ def test_explain_says_the_way_within_a_radius(model, tmp_path, rng, monkeypatch)
         for module in (looking_up, multi):
             monkeypatch.setattr(module, "LEAST_ROWS", 1)
         monkeypatch.setattr(looking_up, "build_cost", lambda *_: 0.0)
-        monkeypatch.setattr(multi, "measured", lambda *_: costs.Costs(1e9, 1e9))
+        monkeypatch.setattr(multi, "measured", lambda *_: costs.Costs(1e9, 1e9, 1e9, 1e9))
         index = collection._moment.state.views[0].rows.look_up(WIDTH).index
-        index.costs = costs.Costs(1e9, 1e9)
+        index.costs = costs.Costs(1e9, 1e9, 1e9, 1e9)
         assert TABLES in str(collection.explain(vectors[:1], radius=2))
         join = collection.explain(None, radius=2)
         assert join.visits[0].way == TABLES and len(join.neighbors.ids) == 0

@@ -106,7 +106,7 @@ def test_queries_too_dear_for_tables_are_scanned(rng, monkeypatch):
     near, far = clustered(rng, 4000, 64, share=0.01), pack_bits(rng.random((30, 64)) < 0.5)
     index.add(near)
     index.build()
-    index.costs = Costs(60.0, 60.0)
+    index.costs = Costs(60.0, 60.0, 60.0, 60.0)
     queries = np.concatenate([near[:5], far, near[5:9]])
     for budget, ways in ((0.5, {"tables", "tables, then scan"}), (1e9, {"tables"}), (0, None)):
         monkeypatch.setattr(multi, "_BUDGET", budget)
@@ -129,7 +129,7 @@ def test_many_queries_too_dear_for_tables_are_scanned_together(rng, monkeypatch)
     for queries in (pack_bits(rng.random((70, 64)) < 0.5), index.codes[:70]):
         right = index.search(queries, 10, way="scan")
         for price in (1e-3, 0.1, 1e6):  # nobody may look, some, everybody
-            index.costs = Costs(scan_among=price)
+            index.costs = Costs(nearest_among=price)
             found = index.search(queries, 10)
             np.testing.assert_array_equal(found.ids, right.ids)
             np.testing.assert_array_equal(found.distances, right.distances)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from sghash.kernels import hamming_range
+from sghash.kernels import hamming_neighbors, hamming_range
 from sghash.validation import Codes
 
 if TYPE_CHECKING:
@@ -35,24 +35,33 @@ _PAYS = 0.7
 
 
 class Costs(NamedTuple):
-    """Nanoseconds of a scan by row and 8 bytes of code, for a query alone and for one among many;
-    what a look-up takes of the time that its kernel reckons with; and what one within a radius of
-    0, 1, 2 ... bits took, as far as that was less than a scan: empty before it was measured.
+    """Nanoseconds of a scan by row and 8 bytes of code, for a query alone and for one among many.
+
+    Scans for the nearest rows and for all within a radius differ. `look_up` is what a look-up takes
+    of the time that its kernel reckons with; `by_radius` what one within 0, 1, 2 ... bits took, as
+    far as that was less than a scan, and empty before it was measured.
     """
 
-    scan_alone: float = 0.6
-    scan_among: float = 0.1
+    nearest_alone: float = 0.6
+    nearest_among: float = 0.1
+    range_alone: float = 0.6
+    range_among: float = 0.3
     look_up: float = 1.0
     by_radius: tuple[float, ...] = ()
 
+    def nearest(self, n: int, n_bytes: int, n_queries: int) -> float:
+        """Nanoseconds that a scan for the nearest rows takes for one of so many queries."""
+        by_row = self.nearest_alone if n_queries < AMONG else self.nearest_among
+        return by_row * n * -(-n_bytes // 8)
+
     def scan(self, n: int, n_bytes: int, n_queries: int) -> float:
-        """Nanoseconds that a scan is expected to take for one of so many queries."""
-        by_row = self.scan_alone if n_queries < AMONG else self.scan_among
+        """The same for all rows within a radius."""
+        by_row = self.range_alone if n_queries < AMONG else self.range_among
         return by_row * n * -(-n_bytes // 8)
 
     def scan_pairs(self, n: int, n_bytes: int) -> float:
         """The same for all pairs of rows, each looked at once."""
-        return self.scan_among * n * n / 2 * -(-n_bytes // 8)
+        return self.range_among * n * n / 2 * -(-n_bytes // 8)
 
     def within(self, radius: int, reckoned: Callable[[], float]) -> float:
         """Nanoseconds of a look-up within a radius: as measured, or else `reckoned`."""
@@ -102,12 +111,18 @@ def measured(tables: Tables, codes: Codes) -> Costs:
     some = codes[:_ROWS]
     queries = np.ascontiguousarray(codes[:: max(1, len(codes) // _QUERIES)][:_QUERIES])
 
-    def scan(n_queries: int) -> float:
+    def timed(search: Any, n_queries: int, usual: float) -> float:
         asked = queries[:n_queries]
-        spent = _timed(lambda: hamming_range(some, asked, 0, n_bits=8 * n_bytes, threads=1))
-        return float(spent / (len(asked) * len(some) * -(-n_bytes // 8)))
+        spent = _timed(lambda: search(some, asked))
+        return _near(spent / (len(asked) * len(some) * -(-n_bytes // 8)), usual)
 
-    budget = min(_MOST_TIME, model.scan(len(codes), n_bytes, 1))
+    def nearest(rows: Codes, asked: Codes) -> Any:
+        return hamming_neighbors(rows, asked, _K, n_bits=8 * n_bytes, threads=1)
+
+    def within(rows: Codes, asked: Codes) -> Any:
+        return hamming_range(rows, asked, 0, n_bits=8 * n_bytes, threads=1)
+
+    budget = min(_MOST_TIME, model.nearest(len(codes), n_bytes, 1))
     told: list[float] = []
 
     def look_up() -> None:
@@ -116,7 +131,8 @@ def measured(tables: Tables, codes: Codes) -> Costs:
 
     spent = _timed(look_up)
     kept = Costs(
-        _near(scan(1), model.scan_alone), _near(scan(_QUERIES), model.scan_among),
+        timed(nearest, 1, model.nearest_alone), timed(nearest, _QUERIES, model.nearest_among),
+        timed(within, 1, model.range_alone), timed(within, _QUERIES, model.range_among),
         _near(spent / max(told[0], 1.0), model.look_up),
     )  # fmt: skip
     return kept._replace(by_radius=_by_radius(tables, codes, queries[:_FEW], kept))

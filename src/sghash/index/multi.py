@@ -119,7 +119,8 @@ class MultiIndex(CodeIndex):
     def expected(self, radius: int, n_queries: int = 1) -> tuple[float, float]:
         """Nanoseconds that each of so many queries is expected to take: tables, and a scan."""
         reckoned = partial(keys_cost, len(self), self.n_bits, self.n_parts, radius)
-        return self.costs.within(radius, reckoned), self._scan_cost(n_queries)
+        scan = self.costs.scan(len(self), self.n_bytes, n_queries)
+        return self.costs.within(radius, reckoned), scan
 
     def search(
         self,
@@ -221,9 +222,9 @@ class MultiIndex(CodeIndex):
         if isinstance(held, Tabled) and held.tables is not None:
             n_parts = len(held.tables.key_bits)
         _, keys, entries, compared = counts
-        return Lookup(
-            found, taken, n_parts, keys, entries, compared, held.n, spent, self._scan_cost(1) / 1e3
-        )
+        cost = self.costs.nearest if radius is None else self.costs.scan
+        scan = cost(held.n, self.n_bytes, 1)
+        return Lookup(found, taken, n_parts, keys, entries, compared, held.n, spent, scan / 1e3)
 
     def _nearest(
         self, held: Held, queries: Codes, k: int, mask: Mask | None, threads: int, way: str
@@ -237,12 +238,13 @@ class MultiIndex(CodeIndex):
             return hamming_neighbors(held.codes, queries, k, **scanning), None
         from sghash.kernels.multi.search import multi_neighbors
 
-        budget = self._budget(way, len(queries))
+        scan = self.costs.nearest(held.n, self.n_bytes, len(queries))
+        budget = self._budget(way, _BUDGET * scan)
         tables: dict[str, Any] = {"now": held.now, "n_known": held.n_known, "budget": budget}
         if len(queries) >= 4 * _FIRST and way == "auto":
             first = np.ascontiguousarray(queries[:: len(queries) // _FIRST])
             tried = multi_neighbors(held.tables, held.codes, first, k, **tables, **options)
-            scan = self.costs.budget(self._scan_cost(len(queries)))
+            scan = self.costs.budget(scan)
             if tried.spent + scan * (1 - tried.complete.mean()) > scan:
                 return hamming_neighbors(held.codes, queries, k, **scanning), None
         probed = multi_neighbors(held.tables, held.codes, queries, k, **tables, **options)
@@ -257,7 +259,8 @@ class MultiIndex(CodeIndex):
     ) -> tuple[RangeNeighbors, Probed | None]:
         options: dict[str, Any] = {"mask": mask, "threads": threads}
         scanning = {**options, "n_bits": self._counted_bits}
-        budget = _RANGE_BUDGET * self._budget(way, len(queries))
+        scan = self.costs.scan(held.n, self.n_bytes, len(queries))
+        budget = self._budget(way, _RANGE_BUDGET * scan)
         tables = held.tables if isinstance(held, Tabled) else None
         if way == "auto" and tables is not None and not pays(*self.expected(radius, len(queries))):
             tables = None
@@ -305,15 +308,9 @@ class MultiIndex(CodeIndex):
                 held = self._held = Tabled(*rows_of(held), tables, None, held.n)
         return held
 
-    def _scan_cost(self, n_queries: int) -> float:
-        """Nanoseconds that a scan is expected to take for one of so many queries."""
-        return self.costs.scan(len(self), self.n_bytes, n_queries)
-
-    def _budget(self, way: str, n_queries: int) -> float:
-        """What a query may spend on its tables, as their kernel reckons."""
-        if way == "tables":
-            return np.inf
-        return _BUDGET * self.costs.budget(self._scan_cost(n_queries))
+    def _budget(self, way: str, scan: float) -> float:
+        """What a query may spend on its tables beside a scan, as their kernel reckons."""
+        return np.inf if way == "tables" else self.costs.budget(scan)
 
     def _checked(self, codes: ArrayLike) -> Codes:
         return check_codes(codes, self.n_bits)

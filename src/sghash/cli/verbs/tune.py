@@ -48,8 +48,11 @@ def command(collection: Path, k: int, queries: int, plot: Path | None, as_json: 
     Some of its own rows are the queries, one at a time on one thread, and none of them counts in
     its own answer. Recall is that of the kept vectors; without them, of the decoder's own answer.
     """
-    if plot is not None and plot.suffix not in (".svg", ".png", ".pdf"):
-        raise InvalidInput(f"--plot takes a file that ends in .svg, .png or .pdf, got {plot}")
+    if plot is not None:
+        if plot.suffix.lower() not in (".svg", ".png", ".pdf"):
+            raise InvalidInput(f"--plot takes a file that ends in .svg, .png or .pdf, got {plot}")
+        if not plot.parent.is_dir():  # said before anything is measured
+            raise InvalidInput(f"cannot write {plot}: its folder is not there: make it first")
     opened = open_collection(collection)
     found, stats = opened.tune(k, n_queries=queries), opened.stats()
     per_row = round(stats["bytes_per_row"], 1)
@@ -97,4 +100,4 @@ def _draw(path: Path, found: list[Any], k: int) -> None:
         series, x_label=f"Recall@{k}", y_label="queries per second, one at a time", y_scale="log"
     )
     with storage_errors(path):
-        figure.savefig(path)
+        figure.savefig(path, format=path.suffix[1:].lower())
