@@ -178,8 +178,11 @@ def show_turbovec(base: Any, queries: Any) -> None:
 
         recall = recall_of(search(queries), truth)
         spent = microseconds_of(search, queries)
-        print(f"  turbovec, {bits} bits: recall {recall:.4f}  one query {spent:7.1f} us  "
-              f"{len(index.to_bytes()) / len(base):.1f} bytes a row, built in {seconds:.1f} s")  # fmt: skip
+        per_row = len(index.to_bytes()) / len(base)
+        print(
+            f"  turbovec, {bits} bits: recall {recall:.4f}  one query {spent:7.1f} us  "
+            f"{per_row:.1f} bytes a row, built in {seconds:.1f} s"
+        )
 
 
 if __name__ == "__main__":

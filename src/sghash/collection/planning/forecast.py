@@ -1,4 +1,4 @@
-"""What a collection of so many vectors will take, before there is one: bytes, minutes, milliseconds.
+"""What so many vectors will take, before they are there: bytes, minutes, milliseconds.
 
 Bytes are counted. Times grow as they were measured on one core (`benchmarks/forecast.py` prints
 them beside those of today): learning does not grow with the rows, adding and making lists grow with
