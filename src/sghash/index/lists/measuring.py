@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 #: Where that is reached, no more lists are tried.
 ALL_FOUND = 0.9995
 # All settings are tried on so many queries, where there are at least twice as many; those that no
-# other beats by so much recall, for so small a share of the cost, are tried on all of them.
-_FEW, _BETTER, _CHEAPER = 64, 0.02, 0.85
+# other equals, but for so much recall, at so small a share of the cost, are tried on all of them.
+_FEW, _EQUAL, _CHEAPER = 64, 0.003, 0.9
+# Nobody asks for less than that, where more can be had.
+_LEAST = 0.5
+# More lists are tried as long as the best of them finds so much more.
+_GAIN = 5e-4
 
 
 def measured(
@@ -49,20 +53,32 @@ def measured(
     _tried(asked, settings[0], truth, mask)
     if asked.n_queries >= 2 * _FEW:
         chosen = np.linspace(0, asked.n_queries - 1, _FEW).astype(np.int64)
-        points = _screened(asked.part(chosen), settings, truth[chosen], mask)
-        settings = [point[:3] for point in points if not _beaten(point, points)]
+        some = asked.part(chosen)
+        points = _screened(some, settings, truth[chosen], mask, ends_early=True)
+        best = max(point.recall for point in points)
+        worth = [point for point in points if point.recall >= min(_LEAST, best)]
+        settings = [point[:3] for point in worth if not _beaten(point, worth)]
     return Curve(_screened(asked, settings, truth, mask), k)
 
 
 def _screened(
-    asked: Asked, settings: list[tuple[int, float, int]], truth: NDArray[Any], mask: Any
+    asked: Asked,
+    settings: list[tuple[int, float, int]],
+    truth: NDArray[Any],
+    mask: Any,
+    *,
+    ends_early: bool = False,
 ) -> list[Point]:
-    """Settings from few lists and rows to many, as far as more of them find more."""
+    """Settings from few lists and rows to many; `ends_early` where more lists find no more."""
     points: list[Point] = []
     enough: tuple[int, float] | None = None
+    before = 0.0
     for setting in settings:
-        if points and points[-1].probes < setting[0] and max(p.recall for p in points) >= ALL_FOUND:
-            break  # more lists can only cost more
+        if points and points[-1].probes < setting[0]:
+            best = max(point.recall for point in points)
+            if best >= ALL_FOUND or (ends_early and 0 < best < before + _GAIN):
+                break  # more lists can only cost more
+            before = best
         if enough == setting[:2]:
             continue  # longer shortlists of the same lists found nothing more
         point = _tried(asked, setting, truth, mask)
@@ -84,11 +100,11 @@ def _tried(asked: Asked, setting: tuple[int, float, int], truth: NDArray[Any], m
 
 
 def _beaten(point: Point, points: list[Point]) -> bool:
-    """Whether some other setting finds clearly more and clearly costs less."""
+    """Whether some other setting finds about as much or more, and clearly costs less."""
     # What is left of the truth counts: near a recall of one, a little more is much.
-    better = min(_BETTER, (1 - point.recall) / 4)
+    equal = min(_EQUAL, (1 - point.recall) / 4)
     return any(
-        other.recall >= point.recall + better and other.cost < _CHEAPER * point.cost
+        other.recall >= point.recall - equal and other.cost < _CHEAPER * point.cost
         for other in points
     )
 
