@@ -6,9 +6,9 @@
 
 Recall10@10 is the share of the ten nearest by float32 that are among the ten nearest by what is
 kept, if every row is scored. Time is that of the processor on one thread: of all rows one after the
-other, and of 400 rows anywhere, the query's own preparation included, as after a shortlist. turbovec
-(a package of its own, left out where it is not installed) searches all rows, one query at a time;
-it rounds to four or two bits after a rotation, too.
+other, and of 400 rows anywhere, the query's own preparation included, as after a shortlist.
+turbovec (a package of its own, left out where it is not installed) searches all rows, one query at
+a time; it rounds to four or two bits after a rotation, too.
 """
 
 from __future__ import annotations
