@@ -9,6 +9,7 @@ import pytest
 
 import sghash
 from sghash import BadFile, Collection, InvalidInput
+from sghash.collection.lists.building import nearest_kept
 from sghash.collection.storage import manifest as manifests, verification
 from sghash.errors import NewerFormat
 from sghash.kernels.reference import small as twin
@@ -131,3 +132,17 @@ def test_any_width_and_odd_rows(tmp_path, kind, width, rng):
             with pytest.raises(InvalidInput):
                 collection.add(np.full((1, width), bad, dtype=np.float32))
         assert len(collection) == 44
+
+
+@every_kind
+def test_the_nearest_are_those_of_all_distances(kind, rng):
+    vectors = rng.integers(-2, 3, (60, 4)).astype(np.float32)
+    kept, hidden = twin.shrink(vectors, kind), np.asarray([0, 7, 59])
+    every = np.tile(np.arange(60), (5, 1))
+    apart = twin.small_distances(kept, every, vectors[:5], "l2")
+    apart[:, hidden] = np.inf
+    expected = np.lexsort((every, apart), axis=1)[:, :9]
+    found = nearest_kept(kept, hidden, vectors[:5], 9, "l2")
+    np.testing.assert_array_equal(found, expected)
+    assert nearest_kept(kept, hidden, vectors[:0], 9, "l2").shape == (0, 9)
+    assert nearest_kept(kept[:2], np.arange(2), vectors[:5], 9, "l2").shape == (5, 0)

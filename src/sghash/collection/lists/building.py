@@ -218,11 +218,11 @@ def _nearest_small(
     from sghash.kernels.vectors.stored import kept_distances
 
     shown = np.setdiff1d(np.arange(len(kept)), chosen)[None]
-    found = []
-    for query in queries[:, None]:
-        apart = kept_distances(kept, shown, query, metric)[0]
+    k = min(k, shown.shape[1])
+    found = np.empty((len(queries), k), dtype=np.int64)
+    for place in range(len(queries) if k else 0):
+        apart = kept_distances(kept, shown, queries[place : place + 1], metric)[0]
         # All that tie with the last: which of them come first, their rows decide.
-        bar = np.partition(apart, min(k, len(apart)) - 1)[min(k, len(apart)) - 1]
-        near = np.flatnonzero(apart <= bar)
-        found.append(shown[0, near[np.lexsort((near, apart[near]))[:k]]])
-    return np.asarray(found).reshape(len(queries), -1)
+        near = np.flatnonzero(apart <= np.partition(apart, k - 1)[k - 1])
+        found[place] = shown[0, near[np.lexsort((near, apart[near]))[:k]]]
+    return found
