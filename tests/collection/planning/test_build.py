@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import sghash
 from sghash import Collection
 from sghash.collection.planning import looking, measuring
+from sghash.collection.planning.plan import plan_of
 from sghash.collection.storage.disk import WriterLock
 from sghash.data.builtin import clusters
 from sghash.errors import InvalidInput, SghashError, StorageError
@@ -252,8 +255,6 @@ def test_a_collection_without_a_plan_has_none_to_check(data, tmp_path, model):
 
 
 def test_a_plan_of_another_version_is_no_plan(built, data, tmp_path):
-    import shutil
-
     shutil.copytree(built, tmp_path / "c")
     with Collection.open(tmp_path / "c", writable=True) as collection:
         plan = collection.plan
@@ -262,3 +263,24 @@ def test_a_plan_of_another_version_is_no_plan(built, data, tmp_path):
         collection.follow(None)
         assert Collection.open(tmp_path / "c").plan is None
         assert collection.search(data[1][:1]).distances.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"points": 3}, {"points": [[1]]}, {"points": [[float("nan"), 1, 1, 1]]}, {"k": 0},
+        {"target_recall": "x"}, {"target_recall": 7}, {"n_rows": -1}, {"tried": [{}]},
+        {"tried": [3]}, {"more": 1}, {"kept_recall": None}, {"reached": "yes"}, {"metric": 5},
+    ],
+)  # fmt: skip
+def test_a_plan_that_is_not_sound_is_none(built, change):
+    body = Collection.open(built).plan.as_dict()
+    assert plan_of(body) == Collection.open(built).plan
+    assert plan_of({**body, **change}) is None
+
+
+def test_another_model_makes_the_plan_void(built, data, tmp_path):
+    shutil.copytree(built, tmp_path / "c")
+    with Collection.open(tmp_path / "c", writable=True) as collection:
+        collection.reencode(sghash.ITQ(n_bits=16).fit(data[0]))
+        assert collection.plan is None and Collection.open(tmp_path / "c").plan is None

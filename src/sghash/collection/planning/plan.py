@@ -6,6 +6,7 @@ along its `points`: what a target must be, inside, so that the true recall is wh
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -25,6 +26,29 @@ class PlanPoint(NamedTuple):
     recall: float
     error: float
     microseconds: float
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One line of the table: what was tried, what it gave, and why it was left or taken."""
+
+    name: str
+    code_bytes: int
+    kept_bytes: int
+    recall: float
+    microseconds: float | None
+    verdict: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the manifest."""
+        return asdict(self)
+
+    def check(self) -> None:
+        """Raise a ValueError unless every field is of its kind."""
+        numbers = [self.code_bytes, self.kept_bytes, self.recall, self.microseconds or 0]
+        right = all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers)
+        if not right or not isinstance(self.name, str) or not isinstance(self.verdict, str):
+            raise ValueError("a line of the plan is not valid")
 
 
 @dataclass(frozen=True)
@@ -118,6 +142,36 @@ def plan_of(body: dict[str, Any] | None) -> Plan | None:
         return None
     try:
         points = tuple(PlanPoint(*map(float, point)) for point in body["points"])
-        return Plan(**{**body, "tried": tuple(body["tried"]), "points": points})
-    except (KeyError, TypeError, ValueError):
+        plan = Plan(**{**body, "tried": tuple(body["tried"]), "points": points})
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
+    return plan if _is_sound(plan) else None
+
+
+def _is_sound(plan: Plan) -> bool:
+    """Whether searches can follow it: what a file says may be anything."""
+    counts = plan.k, plan.n_rows, plan.n_queries, plan.random_state
+    texts = plan.metric, plan.why_metric, plan.pipeline, plan.asked_by, plan.measured
+    return (
+        all(type(count) is int and 0 <= count < 1 << 63 for count in counts)
+        and plan.k >= 1
+        and all(isinstance(text, str) for text in texts)
+        and type(plan.reached) is bool
+        and _is_share(plan.target_recall)
+        and _is_share(plan.kept_recall)
+        and all(_is_share(point.inside) for point in plan.points)
+        and all(math.isfinite(number) and number >= 0 for p in plan.points for number in p)
+        and all(_is_line(line) for line in plan.tried)
+    )
+
+
+def _is_share(number: Any) -> bool:
+    return isinstance(number, (int, float)) and 0 < number <= 1
+
+
+def _is_line(line: Any) -> bool:
+    try:
+        Tried(**line).check()
+    except (TypeError, ValueError):
+        return False
+    return True
