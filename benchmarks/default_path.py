@@ -4,6 +4,8 @@
     ... default_path.py --targets 0.9 0.95 0.99     # builds for each of these targets
     ... default_path.py --bytes 32                  # and for so many bytes, beside every method
     ... default_path.py --growth                    # a tenth is built, the rest is added later
+    ... default_path.py --unlike                    # queries unlike the rows, and queries=
+    ... default_path.py --shell                     # two commands from a .npy, beside autofaiss
     ... default_path.py --quick                     # built-in data, seconds: does it run?
 
 Queries are those of the set, which the build never sees; recall is Recall10@10 against exact
@@ -14,6 +16,8 @@ median; where turbovec is installed, it is measured beside, on the same rows and
 from __future__ import annotations
 
 import argparse
+import json
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -55,9 +59,17 @@ def main() -> None:
     parser.add_argument("--targets", type=float, nargs="+", default=[0.95])
     parser.add_argument("--bytes", type=int)
     parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--unlike", action="store_true")
+    parser.add_argument("--shell", action="store_true")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     names = ["digits"] if options.quick else options.sets
+    if options.unlike:
+        unlike(quick=options.quick)
+        return
+    if options.shell:
+        from_the_shell(*rows_of("MiniLM", quick=options.quick))
+        return
     for name in names:
         base, queries = rows_of(name, quick=options.quick)
         print(f"\n{name}: {len(base)} x {base.shape[1]}, {len(queries)} queries")
@@ -154,6 +166,59 @@ def grown(path: Path, base: Any, queries: Any) -> None:
             old = collection.stats()["plan_is_old"]
             print(f"  ten times the rows, {what}: recall {recall_of(found, truth):.4f}, old: {old}")
             collection.compact()
+
+
+def unlike(*, quick: bool) -> None:
+    """Digits of another hand: every image is shifted and thinned, the rows are as they were."""
+    base, queries = rows_of("MNIST", quick=quick)
+    side = round(base.shape[1] ** 0.5)
+    moved = np.roll(queries.reshape(-1, side, side), (side // 9, side // 7), axis=(1, 2))
+    moved = np.minimum(moved, np.roll(moved, 1, axis=2)).reshape(queries.shape)
+    sample, asked = moved[: len(moved) // 2], moved[len(moved) // 2 :]
+    with tempfile.TemporaryDirectory() as folder:
+        for name, given in (("rows", None), ("queries", sample)):
+            with Collection.build(Path(folder) / name, base, queries=given) as collection:
+                truth = truth_of(base, asked, collection.metric)
+                found = collection.search(asked, K, threads=1).ids
+                plan = collection.plan
+                assert plan is not None
+                spent = microseconds_of(lambda q: collection.search(q, K, threads=1), asked)
+                print(
+                    f"planned by {name:8s} expected {plan.expected:.4f}, recall of queries unlike "
+                    f"the rows {recall_of(found, truth):.4f}, one query {spent:.1f} us"
+                )
+
+
+def from_the_shell(base: Any, queries: Any) -> None:
+    """Two commands, each a process: seconds of the clock, and recall."""
+    truth = truth_of(base, queries, "ip")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        np.save(place / "base.npy", base)
+        np.save(place / "queries.npy", queries)
+        started = time.perf_counter()
+        subprocess.run(["sghash", "create", "c", "base.npy"], cwd=place, check=True)
+        created = time.perf_counter() - started
+        started = time.perf_counter()
+        command = ["sghash", "search", "c", "queries.npy", "--json"]
+        out = subprocess.run(command, cwd=place, check=True, capture_output=True, text=True).stdout
+        searched = time.perf_counter() - started
+        found = np.asarray([[n["id"] for n in a["neighbors"]] for a in json.loads(out)])
+        print(f"sghash create {created:.1f} s, search {searched:.1f} s, "
+              f"recall {recall_of(found, truth):.4f}")  # fmt: skip
+        try:
+            from autofaiss import build_index
+        except ImportError:
+            print("autofaiss is not installed: not measured")
+            return
+        started = time.perf_counter()
+        index, facts = build_index(
+            np.ascontiguousarray(base), save_on_disk=False, metric_type="ip",
+            max_index_memory_usage=f"{base.nbytes // 5}B", verbose=40,
+        )  # fmt: skip
+        spent = time.perf_counter() - started
+        found = index.search(np.ascontiguousarray(queries), K)[1]
+        print(f"autofaiss build_index {spent:.1f} s, recall {recall_of(found, truth):.4f}: {facts}")
 
 
 def show_turbovec(base: Any, queries: Any) -> None:

@@ -102,6 +102,9 @@ def test_bytes_bound_code_and_vector_together(data, tmp_path):
     recalls = [line["recall"] for line in plan.tried]
     chosen = [line["recall"] for line in plan.tried if line["verdict"].startswith("chosen")]
     assert len(recalls) >= 3 and chosen == [max(recalls)]
+    assert {line["name"].split(",")[0] for line in plan.tried} == {
+        "GenerativeQuantizer", "ProductQuantizer", "SGH",
+    }  # fmt: skip
 
 
 def test_a_target_out_of_reach_is_said_once(data, tmp_path, caplog):
