@@ -19,7 +19,7 @@ from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.hamming.staging import word_of
 from sghash.kernels.lanes import popcount
 from sghash.kernels.multi.layout import Tables
-from sghash.kernels.multi.probing import n_flips, next_flip
+from sghash.kernels.multi.probing import distance_to, met_before, n_flips, next_flip
 from sghash.kernels.threads import cut, run
 from sghash.validation import Codes
 
@@ -135,7 +135,7 @@ def _join(
     most: int,
 ) -> Any:
     """Write the pairs of some keys; return the first key whose pairs did not fit, and how many."""
-    used = 0
+    used, words = 0, np.empty(masks.shape[1], dtype=np.uint64)
     for key in range(first_key, last_key):
         if starts[key] == starts[key + 1]:
             continue
@@ -146,8 +146,9 @@ def _join(
                 other = np.int64(np.uint64(key) ^ flip)
                 if other >= key and starts[other] < starts[other + 1]:
                     used = _pair_up(
-                        starts, entries, masks, codes, radius, part, weight, key, other, out, used
-                    )
+                        starts, entries, masks, codes, radius, part, weight, key, other, words,
+                        out, used,
+                    )  # fmt: skip
                     if used > out.shape[0]:
                         return key, begun
                 if weight:
@@ -166,20 +167,29 @@ def _pair_up(
     weight: int,
     key: int,
     other: Any,
+    words: NDArray[np.uint64],
     out: NDArray[np.int64],
     used: int,
 ) -> int:
-    """Write the pairs of two keys; return how many there are now, or more than fit."""
+    """Write the pairs of two keys; return how many there are now, or more than fit.
+
+    `words` is room for the words of a code.
+    """
     low = np.uint64(0xFFFFFFFF)
     for i in range(np.int64(starts[key]), np.int64(starts[key + 1])):
-        a = entries[i]
+        a, is_read = entries[i], False
+        row: Any = np.int64(a & low)
         begin = i + 1 if key == other else np.int64(starts[other])
         for j in range(begin, np.int64(starts[other + 1])):
             if weight + popcount((a ^ entries[j]) >> np.uint64(32)) > radius:
                 continue
-            row, second = np.int64(a & low), np.int64(entries[j] & low)
-            distance = _first_met(masks, codes, row, second, part, weight)
-            if distance < 0 or distance > radius:
+            if not is_read:
+                for word in range(words.shape[0]):
+                    words[word] = word_of(codes, row, word)
+                is_read = True
+            second = np.int64(entries[j] & low)
+            distance = distance_to(codes, second, words)
+            if distance > radius or met_before(masks, codes, second, words, part, weight):
                 continue
             if used >= out.shape[0]:
                 return used + 1
@@ -187,21 +197,3 @@ def _pair_up(
             out[used, 2] = distance
             used += 1
     return used
-
-
-@compiled
-def _first_met(
-    masks: NDArray[np.uint64], codes: NDArray[np.uint8], a: Any, b: Any, part: int, weight: int
-) -> int:
-    """The distance of two rows that differ in `weight` bits of a part's key; -1 if met before."""
-    n_words, distance = masks.shape[1], 0
-    for word in range(n_words):
-        distance += popcount(word_of(codes, a, word) ^ word_of(codes, b, word))
-    for other in range(masks.shape[0]):
-        apart = 0
-        for word in range(n_words):
-            differ = word_of(codes, a, word) ^ word_of(codes, b, word)
-            apart += popcount(differ & masks[other, word])
-        if apart < weight or (apart == weight and other < part):
-            return -1
-    return distance

@@ -21,7 +21,13 @@ from sghash.kernels.compiling import compiled
 from sghash.kernels.counted import FULL, at_most, count_at_most, kth_score
 from sghash.kernels.hamming.single import code_distances
 from sghash.kernels.lanes import prefetch, trailing_zeros
-from sghash.kernels.partitions.block_lanes import ROWS, code_at, place_of, write_scores
+from sghash.kernels.partitions.block_lanes import (
+    ROWS,
+    code_at,
+    entry_sum,
+    place_of,
+    write_scores,
+)
 from sghash.kernels.partitions.coarse import (
     TOGETHER,
     insert_least,
@@ -176,16 +182,8 @@ def _score_slots(
     out: NDArray[np.float32],
 ) -> None:
     """Scores by tables in float32, (2 * n_bytes, 16) or (n_bytes, 256), terms included."""
-    halves = tables.shape[1] == 16
     for i in range(slots.shape[0]):
-        block, code = slots[i] >> 6, slots[i] & 63
-        total = np.float32(0)
-        for byte in range(n_bytes):
-            value = blocks[block, byte, code]
-            if halves:
-                total += tables[2 * byte, value >> 4] + tables[2 * byte + 1, value & 15]
-            else:
-                total += tables[byte, value]
+        total = entry_sum(blocks, slots[i] >> 6, slots[i] & 63, tables, n_bytes, np.float32(0))
         if terms.shape[0]:
             total += terms[slots[i]]
         out[i] = total
