@@ -26,7 +26,7 @@ from sghash.index.lists.carrying import carried
 from sghash.index.rows import RowIds
 from sghash.kernels.vectors.kinds import is_small
 from sghash.models.shared.scorers import Scorer
-from sghash.validation import Vectors
+from sghash.validation import Vectors, available_cores
 
 #: Rows from which on `partitions="auto"` makes lists.
 AUTO_ROWS = 20_000
@@ -217,12 +217,15 @@ def _nearest_small(
     """The same by the distances that searches go by: not those of the vectors given back."""
     from sghash.kernels.vectors.stored import kept_distances
 
-    shown = np.setdiff1d(np.arange(len(kept)), chosen)[None]
-    k = min(k, shown.shape[1])
+    shown = np.setdiff1d(np.arange(len(kept)), chosen)
+    k, cores = min(k, len(shown)), available_cores()
     found = np.empty((len(queries), k), dtype=np.int64)
-    for place in range(len(queries) if k else 0):
-        apart = kept_distances(kept, shown, queries[place : place + 1], metric)[0]
-        # All that tie with the last: which of them come first, their rows decide.
-        near = np.flatnonzero(apart <= np.partition(apart, k - 1)[k - 1])
-        found[place] = shown[0, near[np.lexsort((near, apart[near]))[:k]]]
+    together = np.ascontiguousarray(np.broadcast_to(shown, (cores, len(shown))))
+    for start in range(0, len(queries) if k else 0, cores):
+        some = queries[start : start + cores]
+        every = kept_distances(kept, together[: len(some)], some, metric, threads=cores)
+        for place, apart in enumerate(every, start=start):
+            # All that tie with the last: which of them come first, their rows decide.
+            near = np.flatnonzero(apart <= np.partition(apart, k - 1)[k - 1])
+            found[place] = shown[near[np.lexsort((near, apart[near]))[:k]]]
     return found

@@ -39,6 +39,8 @@ def measured_points(moment: Moment, look: Look, ids: Ids, k: int) -> tuple[PlanP
     own = ids[look.rows] if len(look.rows) else look.rows
     points: list[PlanPoint] = []
     for inside in INSIDE:
+        if points and not _lists_reach(moment, inside):
+            break  # every row would be visited for it
         found, spent = _searched(moment, look, k + bool(len(own)), inside)
         if len(own):
             found = without_own(found.astype(np.float32), found, own)[1]
@@ -46,6 +48,13 @@ def measured_points(moment: Moment, look: Look, ids: Ids, k: int) -> tuple[PlanP
         error = float(hits.std() / np.sqrt(len(hits)))
         points.append(PlanPoint(inside, float(hits.mean()), error, spent))
     return tuple(points)
+
+
+def _lists_reach(moment: Moment, inside: float) -> bool:
+    """Whether no segment with lists would have to leave them for this target."""
+    lists = [view.rows.lists for view in moment.state.views if view.rows.lists is not None]
+    curves = [some.curve for some in lists]
+    return all(curve is not None and curve.cheapest(inside) is not None for curve in curves)
 
 
 def _searched(moment: Moment, look: Look, k: int, inside: float) -> tuple[Ids, float]:
