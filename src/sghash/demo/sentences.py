@@ -19,7 +19,7 @@ from sghash.validation import Ids, available_cores
 NEAREST = 3
 N_BITS = 256
 # A fraction of SGH's own budget finds as much here.
-_N_STEPS = 300
+_N_STEPS = 100
 _K = 10
 
 
