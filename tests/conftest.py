@@ -27,7 +27,7 @@ def data_folder() -> Path:
 
 @pytest.fixture
 def memory_path() -> Iterator[Path]:
-    """A folder in memory where the system has one: there a sync takes no time, as on a good disk."""
+    """A folder in memory where the system has one: there a sync takes no time."""
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     with tempfile.TemporaryDirectory(dir=memory) as name:
         yield Path(name)

@@ -24,6 +24,7 @@ VALID = {
     "add": {"collection": "kept", "vectors": "vectors.npy"},
     "search": {"collection": "kept", "queries": "vectors.npy"},
     "delete": {"collection": "kept", "ids": "3"},
+    "plan": {"rows": "1e6", "dims": "384"},
     "tune": {"collection": "kept"},
     "evaluate": {"vectors": "vectors.npy", "models": "LSH", "bits": "8"},
     "reproduce": None,

@@ -238,6 +238,22 @@ def test_hostile_texts_stay_in_their_cells(run, folder):
     assert max(map(len, out.stdout.splitlines())) < 100
 
 
+@pytest.mark.parametrize(
+    ("name", "begins"), [("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG"), ("a.pdf", b"%PDF")]
+)
+def test_tune_draws_what_it_measures(run, folder, name, begins):
+    line = ("tune", "kept", "--queries", 5, "--k", 3, "--plot", name, "--json")
+    facts = run(*line, cwd=folder).facts
+    picture = (folder / name).read_bytes()
+    assert picture.startswith(begins) and len(picture) > 1000
+    ways = [way["search"] for way in facts["ways"]]
+    assert "codes" in ways and "target_recall=0.9" in ways
+    if name == "a.svg":
+        text = picture.decode()
+        for shown in ("Recall@3", "queries per second", "target_recall", "kept vectors"):
+            assert shown in text
+
+
 def test_delete_by_id_key_and_stdin(run, folder):
     facts = run("delete", "kept", "3", "4", "--json", cwd=folder).facts
     assert facts == {"collection": "kept", "deleted": 2, "rows": 48}

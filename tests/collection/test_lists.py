@@ -58,7 +58,8 @@ def lists_also_of_few_rows(monkeypatch):
 
 
 CASES = [("ITQ", "float16", "l2"), ("ITQ", None, "l2"), ("ITQ", "float32", "ip"),
-         ("LSH", "float32", "l2"), ("PQ", "float16", "l2"), ("PQ", None, "l2")]  # fmt: skip
+         ("LSH", "float32", "l2"), ("PQ", "float16", "l2"), ("PQ", None, "l2"),
+         ("ITQ", "int8", "cosine"), ("PQ", "int4", "l2")]  # fmt: skip
 every_case = pytest.mark.parametrize(("name", "kept", "metric"), CASES)
 
 
@@ -228,8 +229,8 @@ def test_lists_of_other_codes_are_found_by_verify(made, tmp_path, rows, models):
 
         real = building.builder_of(models["ITQ"], made_now._moment.state.manifest)
 
-        def build(rows):
-            built = real(rows)
+        def build(rows, earlier):
+            built = real(rows, earlier)
             codes = np.roll(rows.codes, 1, axis=0)
             ids = built.lists.held.row_ids
             return built._replace(lists=built.lists.over(codes, ids, vectors=rows.vectors))
@@ -308,6 +309,80 @@ def test_tune_measures_every_way(made, rows):
         assert best.recall > 0.9
     with pytest.raises(InvalidInput, match="too few"):
         Collection.open(made("ITQ", "float16")).tune(N)
+
+
+def lists_of(collection):
+    return collection._moment.state.stored[0].rows.lists
+
+
+def same_centroids(one, other):
+    pairs = zip(one.index.partitions[:1], other.index.partitions[:1], strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+@every_case
+def test_compacting_carries_lists_over_while_they_fit(
+    made, rows, models, name, kept, metric, tmp_path
+):
+    path = shutil.copytree(made(name, kept, metric), tmp_path / "c")
+    with Collection.open(path, writable=True) as collection:
+        before = lists_of(collection)
+        assert before.learned_rows == N
+        gone = np.arange(0, N, 3)
+        collection.delete(gone)
+        collection.add(rows[N:], ids=np.arange(5000, 5100))
+        collection.upsert(rows[:40] * 1.01, ids=np.arange(1, 121, 3))
+        collection.compact()
+        after = lists_of(collection)
+        assert same_centroids(before, after) and after.learned_rows == N
+        assert len(after.index) == len(collection) == N - len(gone) + 100
+        np.testing.assert_array_equal(after.index.codes, collection.get(collection.ids).codes)
+        # Every row is where a search would look for it first.
+        held = after.index.held
+        slots, lists = held.used()
+        places = np.empty(held.n, np.int64)
+        places[held.ranks[slots]] = lists
+        kept_rows = collection._moment.state.stored[0].rows
+        vectors = building.vectors_at(kept_rows, np.arange(held.n), models[name])
+        nearest = after.index.partitions.lists_of(vectors)[0][:, 0]
+        assert (places == nearest).mean() > 0.99
+        truth = truth_of(collection, rows[N:], 10)
+        found = collection.search(rows[N:], 10, target_recall=0.95)
+        assert recall(found, truth) >= 0.89
+        assert collection.verify().n_rows == len(collection)
+
+
+def test_lists_are_learned_anew_where_rows_have_drifted_or_are_many_more(made, rows, tmp_path):
+    for number, more in enumerate((rows[:400] + 30, np.repeat(rows[:1], 900, axis=0),
+                                   np.concatenate([rows] * 4))):  # fmt: skip
+        path = shutil.copytree(made("ITQ", "float16"), tmp_path / str(number))
+        with Collection.open(path, writable=True) as collection:
+            before = lists_of(collection)
+            collection.add(more)
+            collection.compact()
+            after = lists_of(collection)
+            assert not same_centroids(before, after)
+            assert after.learned_rows == len(collection)
+            again = lists_of(collection)
+            collection.add(rows[:50])
+            collection.compact()
+            assert same_centroids(again, lists_of(collection))
+            assert lists_of(collection).learned_rows == again.learned_rows
+
+
+def test_damaged_lists_are_learned_anew_and_that_is_said(made, rows, tmp_path, caplog):
+    path = shutil.copytree(made("ITQ", "float16"), tmp_path / "c")
+    with Collection.open(path, writable=True) as collection:
+        lists = next(path.glob("lists-*"))
+        changed = bytearray(lists.read_bytes())
+        start = bytes(changed).index(lists_of(collection).file.arrays["centroids"].tobytes())
+        changed[start] ^= 1
+        lists.write_bytes(changed)
+        collection.delete([3])
+        collection.compact()
+        assert "learned anew" in caplog.text
+        assert collection.verify().n_rows == N - 1
+        assert lists_of(collection).learned_rows == N - 1
 
 
 def test_a_full_disk_while_lists_are_written_leaves_the_old_state(

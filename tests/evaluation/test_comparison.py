@@ -137,7 +137,8 @@ def test_the_shortest_code_is_found_by_halving(lengths: tuple[int, ...], needed:
 
 def test_no_code_is_tried_that_a_model_cannot_have(vectors: np.ndarray) -> None:
     spec = "GenerativeQuantizer(n_rounds=1)"
-    found = evaluate(vectors[:150], models=(spec,), n_bits=(24,), wanted_recall=0.1, threads=1)
+    few = {"n_bits": (24,), "wanted_recall": 0.1, "target_recall": None, "threads": 1}
+    found = evaluate(vectors[:150], models=(spec,), **few)
     # Every length is enough here, and the length of the vector takes a byte of its own.
     assert found.shortest == {spec: 16}
 
@@ -179,3 +180,26 @@ def test_every_range_without_some_rows(removed: list[int]) -> None:
     for start in range(n):
         for stop in range(start, n + 1):
             assert np.array_equal(source.read(start, stop), expected[start:stop])
+
+
+def test_pipelines_are_judged_and_the_cheapest_is_recommended(vectors: np.ndarray) -> None:
+    found = evaluate(vectors, models=("SGH", "ITQ"), n_bits=(16, 32), wanted_recall=2, threads=1)
+    stages = {one.stage for one in found.pipelines}
+    assert stages == {"codes", "decoder", "int4 vectors", "int8 vectors", "float16 vectors"}
+    chosen = found.recommended
+    assert chosen is not None and chosen.recall >= 0.95
+    cheaper = [one for one in found.pipelines if one.n_bytes < chosen.n_bytes]
+    assert cheaper and all(one.recall < 0.95 for one in cheaper)
+    text = found.text()
+    assert "Cheapest pipeline with recall10@10 of at least 0.95 (*)" in text
+    exact = [one for one in found.pipelines if one.stage == "float16 vectors"]
+    assert min(one.recall for one in exact) > 0.97
+    alone = evaluate(vectors, models=("LSH",), n_bits=(8,), target_recall=None, threads=1)
+    assert alone.pipelines == [] and alone.recommended is None
+
+
+def test_a_target_that_no_pipeline_reaches_is_said(vectors: np.ndarray) -> None:
+    from sghash.evaluation.recommending import PipelineResult, pipeline_lines
+
+    weak = PipelineResult("LSH", 8, "codes", 0.2, 1.0, 0.1, 0, 0.5)
+    assert "No pipeline reaches" in " ".join(pipeline_lines([weak], 10, 0.95))

@@ -14,9 +14,10 @@ from sghash import HammingIndex
 from sghash.bits import pack_bits
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.index import MultiIndex, load_index, multi
+from sghash.index.costs import Costs, build_cost
 from sghash.index.multi import joined
 from sghash.kernels import reference
-from sghash.kernels.multi.layout import build_tables, default_parts, share_out
+from sghash.kernels.multi.layout import build_tables, default_parts, share_out, table_bytes
 
 
 def clustered(rng, n, n_bits, n_centers=4, share=0.1):
@@ -104,11 +105,11 @@ def test_queries_too_dear_for_tables_are_scanned(rng, monkeypatch):
     index = MultiIndex(64, n_parts=3)
     near, far = clustered(rng, 4000, 64, share=0.01), pack_bits(rng.random((30, 64)) < 0.5)
     index.add(near)
+    index.build()
+    index.costs = Costs(60.0, 60.0, 60.0, 60.0)
     queries = np.concatenate([near[:5], far, near[5:9]])
-    monkeypatch.setattr(multi, "SCAN_AMONG", 60.0)
     for budget, ways in ((0.5, {"tables", "tables, then scan"}), (1e9, {"tables"}), (0, None)):
         monkeypatch.setattr(multi, "_BUDGET", budget)
-        monkeypatch.setattr(multi, "SCAN_ALONE", 60.0)
         right = index.search(queries, 10, way="scan")
         found = index.search(queries, 10)
         np.testing.assert_array_equal(found.ids, right.ids)
@@ -124,13 +125,40 @@ def test_many_queries_too_dear_for_tables_are_scanned_together(rng, monkeypatch)
     monkeypatch.setattr(multi, "LEAST_NEAREST", 1)
     index = MultiIndex(64, n_parts=3)
     index.add(clustered(rng, 4000, 64, share=0.01))
+    index.build()
     for queries in (pack_bits(rng.random((70, 64)) < 0.5), index.codes[:70]):
         right = index.search(queries, 10, way="scan")
         for price in (1e-3, 0.1, 1e6):  # nobody may look, some, everybody
-            monkeypatch.setattr(multi, "SCAN_AMONG", price)
+            index.costs = Costs(nearest_among=price)
             found = index.search(queries, 10)
             np.testing.assert_array_equal(found.ids, right.ids)
             np.testing.assert_array_equal(found.distances, right.distances)
+
+
+def test_tables_of_a_very_large_k_are_looked_up_too(rng, monkeypatch):
+    monkeypatch.setattr(multi, "LEAST_NEAREST", 1)
+    index = MultiIndex(16)
+    index.add(clustered(rng, 6000, 16))
+    query = index.codes[:1]
+    assert index.explain(query, 5000).way == "scan"
+    told = index.explain(query, 5000, way="tables")
+    assert told.way == "tables" and told.keys > 0
+    same_nearest(index, query, 5000)
+
+
+def test_costs_are_measured_when_tables_are_built(rng):
+    index = MultiIndex(64)
+    index.add(clustered(rng, 5000, 64))
+    assert not index.is_built and index.costs == Costs()
+    index.build()
+    assert index.is_built and index.costs != Costs()
+    by_radius = index.costs.by_radius
+    assert len(by_radius) <= 65 and list(by_radius) == sorted(by_radius)
+    assert index.expected(65)[0] == np.inf and index.expected(0)[0] == by_radius[0] > 0
+    for n, n_bits in ((1, 8), (5000, 64), (100, 300)):
+        built = build_tables(clustered(rng, n, n_bits), n_bits, default_parts(n, n_bits))
+        assert built.nbytes <= table_bytes(n, n_bits) < 1.5 * built.nbytes + 4000
+    assert build_cost(10**6, 64, None) > 100 * build_cost(10**4, 64, None) / 4
 
 
 def test_duplicates_only(rng):

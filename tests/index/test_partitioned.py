@@ -14,6 +14,7 @@ from sghash.bits import pack_bits
 from sghash.errors import BadFile, InvalidDtype, InvalidInput
 from sghash.index import PartitionedIndex, load_index
 from sghash.kernels.reference import vector_distances
+from sghash.tables import QueryTables
 
 
 def clustered(rng, n, width=12, n_clusters=30):
@@ -123,7 +124,17 @@ def test_every_kind_of_query_finds_the_same_rows_if_nothing_is_left_out(data):
         np.testing.assert_array_equal(found.ids, right)
     assert recall(index.search(queries, 10, kept=half, shortlist=4000).ids, right) > 0.98
     three = index.search((codes, tables), **options, shortlist=(400, 60)).ids
-    assert recall(three, right) > 0.7
+    flat = TableIndex.for_model(model)
+    flat.add(data[3])
+    hamming = np.bitwise_count(data[3][None] ^ codes[:, None]).sum(axis=2)
+    first = hamming <= np.sort(hamming, axis=1)[:, 399:400]
+    by_tables = np.stack([
+        flat.search(QueryTables(*(part[i : i + 1] for part in tables[:2]), tables[2]), 60, mask=row)
+        .ids[0]
+        for i, row in enumerate(first)
+    ])  # fmt: skip
+    within = (right[:, :, None] == by_tables[:, None, :]).any(axis=2).mean()
+    assert recall(three, right) >= within - 0.01 > 0.7
 
 
 @pytest.mark.parametrize("metric", ["ip", "cosine"])
@@ -281,7 +292,7 @@ def test_a_target_is_kept_on_other_queries_and_its_ceiling_is_said(data, tmp_pat
     truth = truth_of(vectors, unseen)
     for target in (0.8, 0.9, 0.95):
         found = index.search(unseen, 10, kept=vectors, target_recall=target)
-        assert recall(found.ids, truth) >= target - 0.02
+        assert recall(found.ids, truth) >= target - 0.01
     told = index.explain(unseen[0], kept=vectors, target_recall=0.9)
     assert told.expected_recall >= 0.9 and 0 < told.lists_visited <= told.n_lists
     assert "recall expected" in str(told) and told.rows_scanned <= 4000

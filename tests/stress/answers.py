@@ -6,6 +6,9 @@ import numpy as np
 from pool import pool
 from twins import has_tables, nearest_by_tables
 
+from sghash.kernels.reference import small
+from sghash.kernels.vectors.kinds import SMALL
+
 LAST = np.iinfo(np.int32).max
 # What a condition on metadata selects, as Python would say it; a gap satisfies no comparison.
 CONDITIONS = {
@@ -71,6 +74,11 @@ def _search(op, found, state):
         return same(found, nearest(ids, codes, query_codes, op["k"]))
     if not len(places):
         return bool((found.ids == -1).all())
+    if op["rerank"] == "vectors" and state.keep in SMALL:
+        kept = small.shrink(pool().vectors[state.serials], state.keep)[places]
+        every = np.tile(np.arange(len(places)), (len(serials), 1))
+        scores = small.small_distances(kept, every, pool().vectors[serials], state.metric)
+        return _scored(found, ids, scores, op["k"])
     if op["rerank"] == "vectors":
         stood = state.vectors[places].astype(np.float64)
     else:

@@ -39,7 +39,21 @@ WIDTH = 6
 NUMBERS = [-1, 0, 1, 2, 7, 63, 300, 2**31, 2**32, 2**48, 2**62, 2**63 - 1, 2**63, 2**64, 1e308, 0.5]
 ODD = [None, True, [], {}, "", "x", "../x", "\ud800", [[]] * 3, {"a": {}}, "segment-00000001"]
 ODD += ["hamming", "tables", "cosine", "ip"]
-TYPES = ["|u1", "|b1", "<i8", "<u8", "<f2", "<f4", "<f8", "|O", "<U4", ">i8", "|V3", "nonsense"]
+TYPES = [
+    "|u1",
+    "|i1",
+    "|b1",
+    "<i8",
+    "<u8",
+    "<f2",
+    "<f4",
+    "<f8",
+    "|O",
+    "<U4",
+    ">i8",
+    "|V3",
+    "nonsense",
+]
 
 
 def numbers(n, seed):
@@ -53,7 +67,8 @@ def make_collections(folder, seed=0):
     paths = []
     for model, kept, lists in [(bits, None, None), (bits, "float16", None), (bits, "float32", None),
                                (names, None, None), (names, "float16", None), (bits, None, 3),
-                               (bits, "float16", 2), (names, "float32", 3)]:  # fmt: skip
+                               (bits, "float16", 2), (names, "float32", 3),
+                               (bits, "int8", None), (bits, "int4", 2)]:  # fmt: skip
         path = folder / f"{type(model).__name__} {kept} {lists}"
         with Collection.create(path, model, keep_vectors=kept, partitions=lists) as collection:
             metadata = {"n": range(20), "t": ["x", None, "ü", "long text"] * 5, "b": [True] * 20}

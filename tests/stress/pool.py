@@ -19,24 +19,28 @@ from twins import has_tables
 import sghash
 from sghash import Collection
 from sghash.collection import incoming
+from sghash.kernels.reference import small as twin
+from sghash.kernels.vectors.kinds import SMALL
 
 WIDTH, SIZE = 12, 4096
 BITS = (20, 21, 33)
 PARTS = (3, 5)  # bytes of the codes that name rows of tables
 BLOCK = 5  # vectors of a file that are added at a time
-KEPT = (None, "float16", "float32")
+KEPT = (None, "float16", "float32", "int8", "int4")
+# Kinds that give other vectors back than were put in.
+ROUNDED = ("float16", *SMALL)
 METRICS = ("l2", "ip", "cosine")
 
 
 class Pool(NamedTuple):
     """`codes[model][rounded]` and `decoded[model][rounded]` are (n, ...) arrays by serial number.
 
-    `rounded` is 1 for codes that were made of the float16 form of the vectors.
+    `rounded` says of which form of the vectors codes were made (`form_of`).
     """
 
     models: list
     vectors: np.ndarray
-    halves: np.ndarray
+    given_back: dict
     codes: list
     decoded: list
     numbers: dict
@@ -52,18 +56,29 @@ def pool() -> Pool:
         models.append(model.fit(training))
     vectors = rng.standard_normal((2 * SIZE, WIDTH)).astype(np.float32)
     vectors = vectors[_certain(models, vectors, rng)][:SIZE]
-    halves = vectors.astype(np.float16)
-    forms = (vectors, halves.astype(np.float32))
+    given_back = {kept: _given_back(vectors, kept) for kept in KEPT[1:]}
+    forms = [vectors, *(given_back[kept].astype(np.float32) for kept in ROUNDED)]
     codes = [[model.encode(form) for form in forms] for model in models]
     decoded = [[m.decode(c) for c in both] for m, both in zip(models, codes, strict=True)]
     numbers = {model.fingerprint_: i for i, model in enumerate(models)}
-    return Pool(models, vectors, halves, codes, decoded, numbers)
+    return Pool(models, vectors, given_back, codes, decoded, numbers)
+
+
+def _given_back(vectors, kept):
+    if kept in SMALL:
+        return twin.grow(twin.shrink(vectors, kept), WIDTH)
+    return vectors.astype(kept)
+
+
+def form_of(kept):
+    """Which form of the vectors `reencode` makes codes of."""
+    return 1 + ROUNDED.index(kept) if kept in ROUNDED else 0
 
 
 def _certain(models, vectors, rng):
     """Vectors none of whose codes hangs on rounding: batches of any size must give one code."""
     keep = np.ones(len(vectors), dtype=bool)
-    for form in (vectors, vectors.astype(np.float16).astype(np.float32)):
+    for form in (vectors, *(_given_back(vectors, kept).astype(np.float32) for kept in ROUNDED)):
         for model in models:
             exact = model.encode(form)
             for _ in range(3):
@@ -99,7 +114,8 @@ def warm_up():
     """Compile every kernel that a program may call: a forked child would do it each time."""
     some, places = pool(), itertools.count()
     # A score with a term for each code (L2) takes other kernels than one without (the others).
-    pairs = [(None, "l2"), (None, "ip"), ("float16", "l2"), ("float32", "l2"), ("float32", "ip")]
+    pairs = [(None, "l2"), (None, "ip"), ("float16", "l2"), ("float32", "l2"), ("float32", "ip"),
+             ("int8", "l2"), ("int4", "cosine")]  # fmt: skip
     cases = [(some.models[0], *pair) for pair in pairs]
     cases += [(some.models[-1], None, "l2"), (some.models[-1], "float32", "cosine")]
     with tempfile.TemporaryDirectory() as folder:

@@ -42,7 +42,7 @@ class Program:
         self.seed, self.verbose = seed, verbose
         self.counts, self.kinds = Counter(), kinds or KINDS
         rng = np.random.default_rng([seed])
-        keep = KEPT[rng.choice(3, p=[0.25, 0.25, 0.5])]
+        keep = KEPT[rng.choice(5, p=[0.2, 0.2, 0.4, 0.1, 0.1])]
         metric = METRICS[rng.choice(3, p=[0.6, 0.2, 0.2])]
         self.root = Path(tempfile.mkdtemp(prefix=f"sghash-stress-{seed}-", dir=_place(rng)))
         self.folder, self.stderr = self.root / "c", self.root / "stderr"

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from pool import pool
+from pool import form_of, pool
 
 
 class Fault(Exception):
@@ -63,23 +63,27 @@ class Reference:
         rows = [self.rows[id_] for id_ in self.ids.tolist()]
         return [row.serial for row in rows], [row.rounded for row in rows]
 
+    @property
+    def serials(self):
+        return self._places[0]
+
     @cached_property
     def codes(self):
         serials, rounded = self._places
         both = pool().codes[self.model]
-        return np.where(np.asarray(rounded)[:, None] == 1, both[1][serials], both[0][serials])
+        return np.stack(both)[rounded, serials]
 
     @cached_property
     def decoded(self):
         serials, rounded = self._places
         both = pool().decoded[self.model]
-        return np.where(np.asarray(rounded)[:, None] == 1, both[1][serials], both[0][serials])
+        return np.stack(both)[rounded, serials]
 
     @cached_property
     def vectors(self):
         if self.keep is None:
             return None
-        return (pool().halves if self.keep == "float16" else pool().vectors)[self._places[0]]
+        return pool().given_back[self.keep][self._places[0]]
 
     @cached_property
     def contents(self):
@@ -138,7 +142,7 @@ class Reference:
             rows = {id_: row for id_, row in self.rows.items() if id_ not in gone}
             return dataclasses.replace(self, rows=rows)
         if op["name"] == "reencode":
-            rounded = int(self.keep == "float16")
+            rounded = form_of(self.keep)
             rows = {id_: row._replace(rounded=rounded) for id_, row in self.rows.items()}
             return dataclasses.replace(self, rows=rows, model=op["model"])
         keys = op["keys"] or [None] * len(op["serials"])

@@ -116,5 +116,9 @@ def _paths(begun: str) -> list[str]:
 
 def check_plot(path: Path | None) -> None:
     """Refuse a picture of an unknown kind before anything is measured."""
-    if path is not None and path.suffix not in (".svg", ".png", ".pdf"):
+    if path is None:
+        return
+    if path.suffix.lower() not in (".svg", ".png", ".pdf"):
         raise InvalidInput(f"--plot takes a file that ends in .svg, .png or .pdf, got {path}")
+    if not path.parent.is_dir():
+        raise InvalidInput(f"cannot write {path}: its folder is not there: make it first")

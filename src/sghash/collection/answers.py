@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.collection.lists.targets import Visit, ask, check_target, search_for_recall
+from sghash.collection.looking_up import Choice
 from sghash.collection.moment import Moment, Scoring
 from sghash.collection.planning.plan import Plan
-from sghash.collection.ranges import hamming_within, pairs_within
+from sghash.collection.ranges import Within, hamming_within, pairs_ways, pairs_within
 from sghash.collection.records import keys_of
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
@@ -21,7 +22,7 @@ from sghash.collection.where.choice import allowed_rows
 from sghash.errors import InvalidInput
 from sghash.index import HammingIndex
 from sghash.index.stages import Part, Query, plan_stages, run_stages
-from sghash.neighbors import KeyedNeighbors, Neighbors, RangeNeighbors
+from sghash.neighbors import KeyedNeighbors, Neighbors
 from sghash.validation import (
     Codes,
     Vectors,
@@ -193,8 +194,8 @@ def _say_if_fewer(state: State, k: int) -> None:
 
 def rows_within(
     moment: Moment, queries: ArrayLike, radius: int, *, where: Any, threads: int | None
-) -> RangeNeighbors:
-    """All rows whose code differs from the query's in at most `radius` bits."""
+) -> Within:
+    """All rows whose code differs from the query's in at most `radius` bits, and the ways gone."""
     state, holder = moment
     _check_comparable(state)
     array = check_vectors(queries, width=state.manifest.width, name="queries")
@@ -216,6 +217,12 @@ def joined_within(
     return pairs_within(
         state.views, check_radius(radius), threads=check_threads(threads), callback=callback
     )
+
+
+def ways_of_join(moment: Moment, radius: int) -> list[Choice]:
+    """How `joined_within` would look for pairs within each segment."""
+    _check_comparable(moment.state)
+    return pairs_ways(moment.state.views, check_radius(radius))
 
 
 def _check_comparable(state: State) -> None:

@@ -67,9 +67,10 @@ class Collection(Reading):
     ) -> Self:
         """Make a new collection for the codes of a fitted `model`, open for writing.
 
-        `keep_vectors` stores the vectors beside their codes, for distances and `reencode`: exactly
-        as "float32", nearly so as "float16", about as "int8" or "int4" (a quarter and an eighth). `metric` ("l2", "ip" or "cosine") is what `rerank` scores; None
-        is the model's own, or "l2". A model without a metric needs unit vectors for "cosine".
+        `keep_vectors` stores the vectors beside their codes, for distances and `reencode`: as they
+        are ("float32"), rounded ("float16"), or about as they are ("int8", "int4": a quarter and an
+        eighth of float32). `metric` ("l2", "ip" or "cosine") is what `rerank` scores; None is the
+        model's own, or "l2". A model without a metric needs unit vectors for "cosine".
         `partitions` lets `compact` put rows into lists, which a search with `target_recall` visits
         few of: so many lists, "auto" where that pays (from 20,000 rows on), None never.
         """

@@ -10,18 +10,19 @@ import numpy as np
 
 from sghash.collection import answers
 from sghash.collection.lists.targets import Visit, ask, check_target, explain_lists
+from sghash.collection.looking_up import SCAN, Choice
 from sghash.collection.moment import Moment
 from sghash.collection.where.choice import allowed_rows
 from sghash.errors import InvalidInput
-from sghash.neighbors import Neighbors
-from sghash.validation import check_k, check_vectors
+from sghash.neighbors import Neighbors, RangeNeighbors
+from sghash.validation import Vectors, check_k, check_vectors
 
 
 @dataclass(frozen=True)
 class Explanation:
     """The answer to one query, what was visited in each segment, and microseconds in all."""
 
-    neighbors: Neighbors
+    neighbors: Neighbors | RangeNeighbors
     visits: list[Visit]
     microseconds: float
 
@@ -43,9 +44,13 @@ class Explanation:
 
 def explained(moment: Moment, query: Any, k: int, **options: Any) -> Explanation:
     """Answer one query, and say what it took; the second call counts, the first may compile."""
+    if query is None and options.keys() == {"radius"}:
+        return _join(moment, options["radius"])
     array = check_vectors(query, width=moment.state.manifest.width, name="query")
     if len(array) != 1:
         raise InvalidInput(f"explain takes one query, got {len(array)}")
+    if "radius" in options:
+        return _within(moment, array, **options)
     given = {"rerank": None, "shortlist": None, "where": None, "threads": 1} | options
     plan, asked_for = moment.state.manifest.parsed_plan, given.pop("target_recall", None)
     target = answers.target_of(plan, given["rerank"], given["shortlist"], asked_for)
@@ -71,6 +76,44 @@ def explained(moment: Moment, query: Any, k: int, **options: Any) -> Explanation
         )
     ]
     return Explanation(answers.keyed(moment.state, found), told, spent)
+
+
+def _within(moment: Moment, query: Vectors, radius: int, where: Any = None) -> Explanation:
+    """The rows within a radius, and the way to them in each segment."""
+    options: dict[str, Any] = {"where": where, "threads": 1}
+    answers.rows_within(moment, query, radius, **options)
+    started = time.perf_counter()
+    found = answers.rows_within(moment, query, radius, **options)
+    spent = (time.perf_counter() - started) * 1e6
+    views = moment.state.views
+    visits = [
+        _chosen(choice, len(view.rows), found.neighbors)
+        for view, choice in zip(views, found.choices, strict=True)
+    ]
+    return Explanation(found.neighbors, visits, spent)
+
+
+def _join(moment: Moment, radius: int) -> Explanation:
+    """How the pairs within a radius would be found in each segment; nothing is looked for."""
+    started = time.perf_counter()
+    choices = answers.ways_of_join(moment, radius)
+    spent = (time.perf_counter() - started) * 1e6
+    nothing = RangeNeighbors(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
+    views = moment.state.views
+    visits = [
+        _chosen(choice, len(view.rows), nothing)
+        for view, choice in zip(views, choices, strict=True)
+    ]
+    return Explanation(nothing, visits, spent)
+
+
+def _chosen(choice: Choice, n_rows: int, found: RangeNeighbors) -> Visit:
+    """A way that was chosen for what it and the other one were expected to cost."""
+    scanned = n_rows if choice.way == SCAN else 0
+    expected = {"expected of a scan": choice.scan / 1e3}
+    if np.isfinite(choice.tables):
+        expected["expected of tables of keys"] = choice.tables / 1e3
+    return Visit(choice.way, n_rows, scanned, len(found.ids), 0, 0, 0.0, None, expected)
 
 
 def _scans(

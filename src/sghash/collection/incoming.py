@@ -93,6 +93,18 @@ def new_rows(
     return numbers, make_rows(like, numbers, codes, vectors=kept, keys=keys, columns=fitted)
 
 
+def check_incoming(ids: Any, metadata: Mapping[str, Any] | None, n: int) -> None:
+    """Refuse ids, keys or metadata that a new collection would refuse, before any work is done."""
+    columns_of(metadata, n)
+    if isinstance(ids, AbstractSet):
+        raise InvalidDtype("ids are a set, which has no order: give one id per row in a list")
+    ids = in_order(ids)
+    if ids is not None and are_keys(ids):
+        _check_keys([ids] if isinstance(ids, str) else list(ids), n)
+    elif ids is not None:
+        _check_numbers(ids, n)
+
+
 def _numbers_and_keys(
     state: State, ids: Any, n: int, replacing: bool
 ) -> tuple[Ids, Sequence[str] | None]:
@@ -110,11 +122,7 @@ def _numbers(state: State, ids: Any, n: int, replacing: bool) -> Ids:
     """Ids for n new rows: the next ones, or those given, checked."""
     if ids is None:
         return next_ids(state.next_id, n)
-    numbers = check_ids(ids, n)
-    rising = np.sort(numbers)
-    twice = rising[1:][rising[1:] == rising[:-1]]
-    if len(twice):
-        raise InvalidInput(f"id {twice[0]} is given twice: every row needs an id of its own")
+    numbers = _check_numbers(ids, n)
     used = numbers[state.find(numbers).segments >= 0]
     if not replacing and len(used):
         raise InvalidInput(
@@ -123,8 +131,16 @@ def _numbers(state: State, ids: Any, n: int, replacing: bool) -> Ids:
     return numbers
 
 
-def _numbers_of_keys(state: State, keys: list[str], n: int, replacing: bool) -> Ids:
-    """Ids for string keys: those they have, else the next ones."""
+def _check_numbers(ids: Any, n: int) -> Ids:
+    numbers = check_ids(ids, n)
+    rising = np.sort(numbers)
+    twice = rising[1:][rising[1:] == rising[:-1]]
+    if len(twice):
+        raise InvalidInput(f"id {twice[0]} is given twice: every row needs an id of its own")
+    return numbers
+
+
+def _check_keys(keys: list[str], n: int) -> None:
     if len(keys) != n:
         raise InvalidInput(f"got {len(keys)} ids for {n} rows: give one per row")
     if "" in keys:
@@ -134,6 +150,11 @@ def _numbers_of_keys(state: State, keys: list[str], n: int, replacing: bool) -> 
         if key in seen:
             raise InvalidInput(f"key {key!r} is given twice: every row needs a key of its own")
         seen.add(key)
+
+
+def _numbers_of_keys(state: State, keys: list[str], n: int, replacing: bool) -> Ids:
+    """Ids for string keys: those they have, else the next ones."""
+    _check_keys(keys, n)
     numbers = state.find_keys(keys)
     known = numbers >= 0
     if not replacing and known.any():

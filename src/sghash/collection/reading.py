@@ -124,10 +124,11 @@ class Reading:
         """The rows and the model that searches see now."""
         return self._moment
 
-    def explain(self, query: ArrayLike, k: int = 10, **options: Any) -> Explanation:
+    def explain(self, query: ArrayLike | None, k: int = 10, **options: Any) -> Explanation:
         """Answer one query and say what was visited in each segment, and what it took.
 
-        The options are those of `search`.
+        The options are those of `search`; with `radius`, those of `range_search`. With a `radius`
+        and None for the query nothing is answered: it says how `similarity_join` would go.
         """
         return explained(self._moment, query, k, **options)
 
@@ -161,8 +162,13 @@ class Reading:
         where: Any = None,
         threads: int | None = None,
     ) -> RangeNeighbors:
-        """Return all rows whose code differs from the query's in at most `radius` bits."""
-        return answers.rows_within(self._moment, queries, radius, where=where, threads=threads)
+        """Return all rows whose code differs from the query's in at most `radius` bits.
+
+        Where that costs less than looking at every code, rows are looked up by parts of their
+        bits; the tables for it are built once searches have paid for them, and stay in memory.
+        """
+        found = answers.rows_within(self._moment, queries, radius, where=where, threads=threads)
+        return found.neighbors
 
     def get(self, ids: ArrayLike | Sequence[str]) -> Records:
         """Return what is stored under these ids or keys, in the order given."""

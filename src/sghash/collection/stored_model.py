@@ -214,5 +214,6 @@ def place_new_model(folder: Path, manifest: Manifest, model: Any) -> dict[str, A
         "n_bits": model.code_bits,
         "fingerprint": model.fingerprint_,
         "model": name,
+        "plan": None,  # it was measured with other codes
         **describe_model(folder / name),
     }

@@ -29,7 +29,7 @@ from sghash.evaluation.specs import Run, build_model, format_model, parse_model
 from sghash.evaluation.stages import MARK
 from sghash.evaluation.summary import Summary, summarize
 from sghash.evaluation.tables import definitions, format_table
-from sghash.models import model_class
+from sghash.models.capabilities import Capabilities
 from sghash.validation import METRICS, check_choice, check_vectors
 
 _STEP = 8
@@ -206,6 +206,11 @@ def evaluate(
     if not specs or not n_bits or not seeds:
         raise InvalidInput("give at least one model, one length and one seed")
 
+    kinds = {
+        text: build_model(Run(spec.model, min(n_bits), 0, spec.options), data.metric).capabilities
+        for text, spec in specs.items()
+    }
+
     def report_between(news: RunProgress) -> None:
         if callback is not None:
             why = ", to find the shortest" if news.following else ""
@@ -220,7 +225,7 @@ def evaluate(
             Run(specs[text].model, length, seed, specs[text].options)
             for text in texts
             for length in lengths
-            if _can_be(specs[text].model, length)
+            if _can_be(kinds[text], length)
             for seed in seeds
         ]
         return run_all(wanted, bench, rows=rows, callback=report)
@@ -229,13 +234,11 @@ def evaluate(
     found = run(list(specs), sorted(set(n_bits)), callback)
     shortest: dict[str, int | None] = {}
     for text in specs:
-        if model_class(specs[text].model).capabilities.codes != "bits":
-            # Tables score them: the pipelines say which of them is enough.
+        if bench.wanted is not None and kinds[text].codes != "bits":
+            # Slow to learn, and the pipelines say which length is enough.
             shortest[text] = _shortest_of(text, found, name, wanted_recall)
             continue
-        length = build_model(
-            Run(specs[text].model, min(n_bits), 0, specs[text].options), data.metric
-        ).capabilities.length
+        length = kinds[text].length
         shortest[text], more = _shorten(
             text, found, name, wanted_recall, run, least=length.least * length.bits_per_unit
         )
@@ -243,11 +246,10 @@ def evaluate(
     return Evaluation(found, (name, wanted_recall), shortest, bench.wanted)
 
 
-def _can_be(model: str, n_bits: int) -> bool:
+def _can_be(kind: Capabilities, n_bits: int) -> bool:
     """Whether a quantizer has codes of this length; what bits cannot be is refused later."""
-    kind = model_class(model).capabilities
-    most: int = kind.length.most * kind.length.bits_per_unit
-    return kind.codes == "bits" or n_bits <= most
+    most = kind.length.most
+    return kind.codes == "bits" or most is None or n_bits <= most * kind.length.bits_per_unit
 
 
 def _shortest_of(text: str, rows: list[dict[str, Any]], name: str, wanted: float) -> int | None:

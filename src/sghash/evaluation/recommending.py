@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -9,6 +10,8 @@ from sghash.evaluation.specs import format_model
 from sghash.evaluation.stages import FIELDS, MARK
 from sghash.evaluation.summary import Summary
 from sghash.evaluation.tables import format_table
+
+_TEXT_WIDTH = 96
 
 
 class PipelineResult(NamedTuple):
@@ -75,7 +78,7 @@ def pipeline_lines(
     """The table of pipelines that are worth a look, and the recommendation."""
     chosen = recommended(pipelines, target)
     shown = worth_showing(pipelines)
-    heads = ["pipeline", "bytes", f"recall{k}@{k}", "ms", "shortlist", "build s", ""]
+    heads = ["pipeline", "bytes", f"recall{k}@{k}", "ms", "rows", "build s", ""]
     cells = [
         [
             one.name,
@@ -84,7 +87,7 @@ def pipeline_lines(
             f"{one.milliseconds:.3f}",
             str(one.shortlist or ""),
             f"{one.build_seconds:.1f}",
-            "recommended" if one == chosen else "",
+            "*" if one == chosen else "",
         ]
         for one in (shown if chosen is None or chosen in shown else [*shown, chosen])
     ]
@@ -96,10 +99,11 @@ def pipeline_lines(
         )
     else:
         advice = (
-            f"Cheapest pipeline with recall{k}@{k} of at least {target:g}: {chosen.name}, "
+            f"Cheapest pipeline with recall{k}@{k} of at least {target:g} (*): {chosen.name}, "
             f"{chosen.n_bytes:.0f} bytes."
         )
-    return [format_table(heads, cells, markdown=markdown), "", advice]
+    wrapped = [advice] if markdown else textwrap.wrap(advice, _TEXT_WIDTH)
+    return [format_table(heads, cells, markdown=markdown), "", *wrapped]
 
 
 def plain(one: PipelineResult | None) -> dict[str, Any] | None:

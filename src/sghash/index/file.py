@@ -63,7 +63,7 @@ def write_index(path: str | os.PathLike[str], stored: StoredIndex) -> None:
     write_atomically(path, write)
 
 
-def packing_of(stored: StoredIndex, **further: str) -> Packing:
+def packing_of(stored: StoredIndex, **further: str | int) -> Packing:
     """The file in the making; its header says what is `further` to be said of it."""
     arrays: dict[str, NDArray[Any]] = {"codes": stored.codes}
     if stored.row_ids.ids is not None:

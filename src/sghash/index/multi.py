@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from functools import lru_cache
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import InvalidInput
 from sghash.index.base import CodeIndex, Mask
-from sghash.index.joins import SCAN_ALONE, SCAN_AMONG, pairs_within
+from sghash.index.costs import Costs, keys_cost, measured, pays
+from sghash.index.joins import scanned_pairs, tabled_pairs, tables_pay
 from sghash.index.rows import Held
 from sghash.index.tabled import Lookup, Tabled, rows_of
 from sghash.kernels import hamming_neighbors, hamming_range
@@ -30,16 +30,16 @@ from sghash.validation import (
 )
 
 if TYPE_CHECKING:
+    from sghash.kernels.multi.layout import Tables
     from sghash.kernels.multi.search import Probed
 
 #: How to look: through tables, through all codes, or as costs less.
 WAYS = ("auto", "tables", "scan")
-#: Fewer rows are scanned, whatever is asked for; so are fewer for nearest ones, or more of these.
+#: Fewer rows are scanned unless told otherwise; so are fewer for nearest ones, or more of these.
 LEAST_ROWS, LEAST_NEAREST, MOST_K = 50_000, 200_000, 4096
-#: So many queries are scanned together.
-AMONG = 8
-# A query may spend this share of a scan on its tables before it turns to the scan.
-_BUDGET = 1.0
+# A query may spend this share of a scan on its tables before it turns to the scan; within a radius,
+# where what it takes was measured, less.
+_BUDGET, _RANGE_BUDGET = 1.0, 0.5
 # Of many queries about so many are tried first: where a scan would cost less, all are scanned.
 _FIRST = 16
 
@@ -86,6 +86,8 @@ class MultiIndex(CodeIndex):
         self.n_parts = None if n_parts is None else int(n_parts)
         # Bits that kernels count: whole bytes where the padding of mapped codes is not checked.
         self._counted_bits = self.n_bits
+        #: What a look-up and a scan take; measured when tables are built.
+        self.costs = Costs()
 
     def __repr__(self) -> str:
         return f"MultiIndex({self.n_bits}) with {len(self)} codes"
@@ -98,9 +100,27 @@ class MultiIndex(CodeIndex):
             own += held.tables.nbytes + (0 if held.now is None else held.now.nbytes)
         return own
 
+    @property
+    def tables(self) -> Tables | None:
+        """The tables; None before they are built."""
+        held = self._held
+        return held.tables if isinstance(held, Tabled) else None
+
+    @property
+    def is_built(self) -> bool:
+        """Whether there are tables of the rows as they are now."""
+        held = self._held
+        return isinstance(held, Tabled) and not held.is_stale
+
     def build(self) -> None:
         """Build the tables now instead of with the first search that needs them."""
         self._tabled()
+
+    def expected(self, radius: int, n_queries: int = 1) -> tuple[float, float]:
+        """Nanoseconds that each of so many queries is expected to take: tables, and a scan."""
+        reckoned = partial(keys_cost, len(self), self.n_bits, self.n_parts, radius)
+        scan = self.costs.scan(len(self), self.n_bytes, n_queries)
+        return self.costs.within(radius, reckoned), scan
 
     def search(
         self,
@@ -119,8 +139,8 @@ class MultiIndex(CodeIndex):
         """
         queries = check_codes(query_codes, self.n_bits, name="query_codes")
         k, workers = check_k(k), check_threads(threads)
-        pays = k <= MOST_K and len(self) >= LEAST_NEAREST
-        held = self._chosen(check_choice(way, WAYS, name="way"), pays)
+        looks_up = k <= MOST_K and len(self) >= LEAST_NEAREST
+        held = self._chosen(check_choice(way, WAYS, name="way"), looks_up)
         allowed = self._mask(mask, held)
         found, _ = self._nearest(held, queries, k, allowed, workers, way)
         return Neighbors(found.distances, held.row_ids.at(found.ids))
@@ -140,9 +160,10 @@ class MultiIndex(CodeIndex):
         """
         queries = check_codes(query_codes, self.n_bits, name="query_codes")
         radius, workers = check_radius(radius), check_threads(threads)
-        check_choice(way, WAYS, name="way")
-        pays = self._keys_cost(radius) < _BUDGET * self._scan_cost(len(queries))
-        held = self._chosen(way, pays)
+        looks_up = False
+        if check_choice(way, WAYS, name="way") == "auto" and len(self) >= LEAST_ROWS:
+            looks_up = pays(*self.expected(radius, len(queries)))
+        held = self._chosen(way, looks_up)
         found, _ = self._within(held, queries, radius, self._mask(mask, held), workers, way)
         return RangeNeighbors(found.limits, found.distances, held.row_ids.at(found.ids))
 
@@ -155,8 +176,13 @@ class MultiIndex(CodeIndex):
         """
         radius, workers = check_radius(radius), check_threads(threads)
         held = self._chosen(check_choice(way, WAYS, name="way"), True, whole=True)
-        tables = held.tables if isinstance(held, Tabled) else None
-        pairs = pairs_within(held.codes, radius, self._counted_bits, tables, way, workers)
+        tables, codes = held.tables if isinstance(held, Tabled) else None, held.codes
+        if tables is not None and (
+            way == "tables" or tables_pay(tables, codes, radius, self.costs)
+        ):
+            pairs = tabled_pairs(tables, codes, radius, threads=workers)
+        else:
+            pairs = scanned_pairs(codes, radius, self._counted_bits, threads=workers)
         pairs[:, 0], pairs[:, 1] = (held.row_ids.at(pairs[:, i].copy()) for i in (0, 1))
         return pairs
 
@@ -196,9 +222,9 @@ class MultiIndex(CodeIndex):
         if isinstance(held, Tabled) and held.tables is not None:
             n_parts = len(held.tables.key_bits)
         _, keys, entries, compared = counts
-        return Lookup(
-            found, taken, n_parts, keys, entries, compared, held.n, spent, self._scan_cost(1) / 1e3
-        )
+        cost = self.costs.nearest if radius is None else self.costs.scan
+        scan = cost(held.n, self.n_bytes, 1)
+        return Lookup(found, taken, n_parts, keys, entries, compared, held.n, spent, scan / 1e3)
 
     def _nearest(
         self, held: Held, queries: Codes, k: int, mask: Mask | None, threads: int, way: str
@@ -206,17 +232,19 @@ class MultiIndex(CodeIndex):
         """Rows, and what was looked up where there are tables."""
         options: dict[str, Any] = {"mask": mask, "threads": threads}
         scanning = {**options, "n_bits": self._counted_bits}
-        scans = way == "scan" or k > MOST_K or (way == "auto" and held.n < LEAST_NEAREST)
+        dear = k > MOST_K or held.n < LEAST_NEAREST
+        scans = way == "scan" or (way == "auto" and dear)
         if scans or not isinstance(held, Tabled) or held.tables is None:
             return hamming_neighbors(held.codes, queries, k, **scanning), None
         from sghash.kernels.multi.search import multi_neighbors
 
-        budget = np.inf if way == "tables" else _BUDGET * self._scan_cost(len(queries))
+        scan = self.costs.nearest(held.n, self.n_bytes, len(queries))
+        budget = self._budget(way, _BUDGET * scan)
         tables: dict[str, Any] = {"now": held.now, "n_known": held.n_known, "budget": budget}
         if len(queries) >= 4 * _FIRST and way == "auto":
             first = np.ascontiguousarray(queries[:: len(queries) // _FIRST])
             tried = multi_neighbors(held.tables, held.codes, first, k, **tables, **options)
-            scan = self._scan_cost(len(queries))
+            scan = self.costs.budget(scan)
             if tried.spent + scan * (1 - tried.complete.mean()) > scan:
                 return hamming_neighbors(held.codes, queries, k, **scanning), None
         probed = multi_neighbors(held.tables, held.codes, queries, k, **tables, **options)
@@ -231,9 +259,12 @@ class MultiIndex(CodeIndex):
     ) -> tuple[RangeNeighbors, Probed | None]:
         options: dict[str, Any] = {"mask": mask, "threads": threads}
         scanning = {**options, "n_bits": self._counted_bits}
-        budget = np.inf if way == "tables" else _BUDGET * self._scan_cost(len(queries))
+        scan = self.costs.scan(held.n, self.n_bytes, len(queries))
+        budget = self._budget(way, _RANGE_BUDGET * scan)
         tables = held.tables if isinstance(held, Tabled) else None
-        if tables is None or way == "scan" or self._keys_cost(radius) > budget:
+        if way == "auto" and tables is not None and not pays(*self.expected(radius, len(queries))):
+            tables = None
+        if tables is None or way == "scan":
             return hamming_range(held.codes, queries, radius, **scanning), None
         from sghash.kernels.multi.search import multi_range
 
@@ -248,11 +279,11 @@ class MultiIndex(CodeIndex):
             found = _interleaved(found, rest, np.flatnonzero(left))
         return found, probed
 
-    def _chosen(self, way: str, pays: bool, *, whole: bool = False) -> Held:
+    def _chosen(self, way: str, looks_up: bool, *, whole: bool = False) -> Held:
         """The rows of this moment, with tables where the way is through them."""
         if way == "scan" or not len(self):
             return self._held
-        if way == "auto" and (not pays or len(self) < LEAST_ROWS):
+        if way == "auto" and (not looks_up or len(self) < LEAST_ROWS):
             return self._held
         return self._tabled(whole=whole)
 
@@ -273,17 +304,13 @@ class MultiIndex(CodeIndex):
             if not is_ready(held):
                 n_parts = self.n_parts or default_parts(held.n, self.n_bits)
                 tables = build_tables(held.codes, self.n_bits, n_parts)
+                self.costs = measured(tables, held.codes)
                 held = self._held = Tabled(*rows_of(held), tables, None, held.n)
         return held
 
-    def _scan_cost(self, n_queries: int) -> float:
-        """Nanoseconds that a scan is expected to take for one of so many queries."""
-        by_row = SCAN_ALONE if n_queries < AMONG else SCAN_AMONG
-        return by_row * len(self) * -(-self.n_bytes // 8)
-
-    def _keys_cost(self, radius: int) -> float:
-        cost: float = _keys_cost(len(self), self.n_bits, self.n_parts, radius)
-        return cost
+    def _budget(self, way: str, scan: float) -> float:
+        """What a query may spend on its tables beside a scan, as their kernel reckons."""
+        return np.inf if way == "tables" else self.costs.budget(scan)
 
     def _checked(self, codes: ArrayLike) -> Codes:
         return check_codes(codes, self.n_bits)
@@ -298,22 +325,6 @@ class MultiIndex(CodeIndex):
     def __getstate__(self) -> dict[str, Any]:
         # Tables are cheaper to build than to copy.
         return {**super().__getstate__(), "_held": Held(*rows_of(self._held.alone()))}
-
-
-@lru_cache(maxsize=256)
-def _keys_cost(n: int, n_bits: int, n_parts: int | None, radius: int) -> float:
-    """Nanoseconds that the keys within a radius take at least, were all equally crowded."""
-    from sghash.kernels.multi.layout import MOST_KEY_BITS, default_parts
-    from sghash.kernels.multi.probing import ENTRY_COST, KEY_COST
-
-    m = n_parts or default_parts(n, n_bits)
-    bits = min(MOST_KEY_BITS, max(1, n.bit_length()), -(-n_bits // m))
-    keys = sum(
-        math.comb(bits, weight)
-        for part in range(m)
-        for weight in range(min(bits, (radius - part) // m) + 1)
-    )
-    return float(keys * (KEY_COST + ENTRY_COST * n / 2**bits))
 
 
 def joined(

@@ -216,3 +216,11 @@ def test_what_cannot_be_is_refused(vectors):
         model.decode(np.zeros((3, 2)))
     with pytest.raises(InvalidInput, match=r"shape \(n, 2\)"):
         model.decode(np.zeros((3, 5), dtype=np.uint8))
+
+
+@pytest.mark.parametrize("n_rows", [20, 3000])
+def test_more_sweeps_than_anybody_can_wait_for_end_when_nothing_changes(n_rows):
+    rows = np.random.default_rng(0).standard_normal((n_rows, 6)).astype(np.float32)
+    model = sghash.GenerativeQuantizer(3, n_rounds=1, random_state=0).fit(rows[:1000])
+    codes = model.set_params(n_sweeps=50).encode(rows)
+    np.testing.assert_array_equal(model.set_params(n_sweeps=10**9).encode(rows), codes)

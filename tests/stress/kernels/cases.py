@@ -14,10 +14,12 @@ import numpy as np
 from sghash.kernels import reference
 from sghash.kernels.hamming import search as hamming, shortlist
 from sghash.kernels.learning import projection
+from sghash.kernels.reference import small
 from sghash.kernels.tables import rescoring, search as asymmetric
 from sghash.kernels.tables.bytes import byte_table_neighbors
 from sghash.kernels.tables.terms import code_terms, gram_tables
 from sghash.kernels.vectors import exact, stored as kept
+from sghash.kernels.vectors.kinds import KINDS, SMALL
 
 Rng = np.random.Generator
 # Widths in bits: those every path of the Hamming kernels treats apart, up to 520 bytes.
@@ -163,13 +165,18 @@ def terms_case(rng: Rng, n_bits: int) -> Case:
 
 def kept_case(rng: Rng, n_bits: int) -> Case:
     n, width = _sizes(rng)[0], int(rng.choice([1, 7, 8, 31, 32, 33, 100]))
-    kind, metric = rng.choice([np.float16, np.float32]), str(rng.choice(["l2", "ip", "cosine"]))
-    vectors = rng.integers(-3, 4, (n, width)).astype(kind)
+    kind, metric = str(rng.choice(list(KINDS))), str(rng.choice(["l2", "ip", "cosine"]))
+    vectors = rng.integers(-3, 4, (n, width)).astype(np.float32)
     queries = rng.integers(-3, 4, (3, width)).astype(np.float32)
     rows = rng.integers(-1, n, (3, 20))
-    every = reference.vector_distances(vectors.astype(np.float32), queries, metric)
-    expected = np.take_along_axis(every, np.maximum(rows, 0), axis=1)
-    expected[rows < 0] = np.inf
+    if kind in SMALL:
+        vectors = small.shrink(vectors, kind)
+        expected = small.small_distances(vectors, rows, queries, metric)
+    else:
+        every = reference.vector_distances(vectors, queries, metric)
+        expected = np.take_along_axis(every, np.maximum(rows, 0), axis=1)
+        expected[rows < 0] = np.inf
+        vectors = vectors.astype(kind)
     return Case(
         "kept vectors",
         lambda: (kept.kept_distances(vectors, rows, queries, metric),),

@@ -96,4 +96,4 @@ def _draw(path: Path, found: list[Any], k: int) -> None:
         series, x_label=f"Recall@{k}", y_label="queries per second, one at a time", y_scale="log"
     )
     with storage_errors(path):
-        figure.savefig(path)
+        figure.savefig(path, format=path.suffix[1:].lower())

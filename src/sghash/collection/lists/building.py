@@ -1,8 +1,9 @@
 """Making the lists of a segment that was just written, and measuring what they find.
 
 Lists are learned from kept vectors, or from what the codes stand for; a model whose codes stand for
-nothing has no lists without vectors. Some rows are then taken for queries, hidden from the search,
-and the curve of recall and cost that they give is stored with the lists.
+nothing has no lists without vectors. Where rows were in lists before, those stay while they fit: a
+row keeps its place, and rows that came join the nearest. Some rows are then taken for queries,
+hidden from the search, and the curve of recall and cost that they give is stored with the lists.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.collection.lists.stored import Lists
 from sghash.collection.storage.manifest import AUTO, Manifest
 from sghash.collection.storage.rows import Rows
 from sghash.collection.stored_model import encode_queries
-from sghash.errors import InvalidInput
+from sghash.errors import BadFile, InvalidInput
 from sghash.index import PartitionedIndex
+from sghash.index.lists.carrying import carried
 from sghash.index.rows import RowIds
 from sghash.kernels.vectors.kinds import is_small
 from sghash.models.shared.scorers import Scorer
@@ -28,21 +31,29 @@ from sghash.validation import Vectors
 #: Rows from which on `partitions="auto"` makes lists.
 AUTO_ROWS = 20_000
 #: Rows that are taken for queries at most, and one of how many.
-N_SAMPLE, SAMPLE_SHARE = 400, 10
+N_SAMPLE, SAMPLE_SHARE = 800, 10
 #: Neighbours that recall is measured of.
 MEASURED_K = 10
 
 logger = logging.getLogger("sghash.collection")
 
 #: Makes the lists of a new segment: None where there are to be none.
-Build = Callable[[Rows], "Built | None"]
+Build = Callable[[Rows, "Earlier | None"], "Built | None"]
 
 
 class Built(NamedTuple):
-    """Lists, measured, and what they were learned from."""
+    """Lists, measured, what they were learned from, and how many rows that were."""
 
     lists: PartitionedIndex
     origin: str
+    learned_rows: int
+
+
+class Earlier(NamedTuple):
+    """Lists of rows that came into a new segment: which of theirs each row was, -1 for others."""
+
+    lists: Lists
+    rows: NDArray[np.int64]
 
 
 class Decoded:
@@ -74,12 +85,12 @@ def builder_of(model: Any, manifest: Manifest) -> Build | None:
     if partitions is None:
         return None
 
-    def build(rows: Rows) -> Built | None:
+    def build(rows: Rows, earlier: Earlier | None) -> Built | None:
         n_lists = None if partitions == AUTO else int(partitions)
         if len(rows) < (AUTO_ROWS if n_lists is None else n_lists):
             return None
         try:
-            return _built(rows, model, manifest.metric, n_lists)
+            return _built(rows, model, manifest.metric, n_lists, earlier)
         except InvalidInput as error:
             # The rows are whole without lists: to refuse the segment would help nobody.
             logger.warning("the segment is written without lists: %s", error)
@@ -88,7 +99,9 @@ def builder_of(model: Any, manifest: Manifest) -> Build | None:
     return build
 
 
-def _built(rows: Rows, model: Any, metric: str, n_lists: int | None) -> Built:
+def _built(
+    rows: Rows, model: Any, metric: str, n_lists: int | None, earlier: Earlier | None
+) -> Built:
     from sghash.kernels.vectors.stored import HALVES
 
     tables = model.capabilities.tables
@@ -103,9 +116,32 @@ def _built(rows: Rows, model: Any, metric: str, n_lists: int | None) -> Built:
     else:
         n_bits = model.code_bits
         empty = PartitionedIndex(-(-n_bits // 8), n_bits=n_bits, metric=metric, n_lists=n_lists)
-    index = empty.over(rows.codes, RowIds(len(rows)), vectors=_places(rows, model))
+    places = _places(rows, model)
+    origin = "decoded codes" if rows.vectors is None else "vectors"
+    index, learned_rows = None, len(rows)
+    if earlier is not None and earlier.lists.origin == origin:
+        index = _continued(empty, earlier, rows, places, model)
+    if index is None:
+        index = empty.over(rows.codes, RowIds(len(rows)), vectors=places)
+    else:
+        assert earlier is not None  # it was continued
+        learned_rows = earlier.lists.learned_rows
     _measure(index, rows, model)
-    return Built(index, "decoded codes" if rows.vectors is None else "vectors")
+    return Built(index, origin, learned_rows)
+
+
+def _continued(
+    empty: PartitionedIndex, earlier: Earlier, rows: Rows, places: Any, model: Any
+) -> PartitionedIndex | None:
+    """The rows in the lists there were; None where these do not fit them, or are damaged."""
+    lists = earlier.lists
+    layout = model.scorer(empty.metric).layout if model.capabilities.tables else None
+    try:
+        lists.check_fit(empty.metric, places.shape[1], layout)
+        return carried(empty, lists.index, earlier.rows, rows.codes, places, lists.learned_rows)
+    except BadFile as error:
+        logger.warning("lists are learned anew from all rows: %s", error)
+        return None
 
 
 def sample_rows(n: int) -> NDArray[np.int64]:
@@ -182,11 +218,11 @@ def _nearest_small(
     from sghash.kernels.vectors.stored import kept_distances
 
     shown = np.setdiff1d(np.arange(len(kept)), chosen)[None]
-    found = []
-    for query in queries[:, None]:
-        apart = kept_distances(kept, shown, query, metric)[0]
+    k = min(k, shown.shape[1])
+    found = np.empty((len(queries), k), dtype=np.int64)
+    for place in range(len(queries) if k else 0):
+        apart = kept_distances(kept, shown, queries[place : place + 1], metric)[0]
         # All that tie with the last: which of them come first, their rows decide.
-        bar = np.partition(apart, min(k, len(apart)) - 1)[min(k, len(apart)) - 1]
-        near = np.flatnonzero(apart <= bar)
-        found.append(shown[0, near[np.lexsort((near, apart[near]))[:k]]])
-    return np.asarray(found).reshape(len(queries), -1)
+        near = np.flatnonzero(apart <= np.partition(apart, k - 1)[k - 1])
+        found[place] = shown[0, near[np.lexsort((near, apart[near]))[:k]]]
+    return found

@@ -74,6 +74,12 @@ class Lists:
         return str(self.file.about.get("origin", ""))
 
     @property
+    def learned_rows(self) -> int:
+        """How many rows the lists were learned from: other rows may have come and gone since."""
+        told = self.file.about.get("learned_rows", self._n)
+        return told if type(told) is int and told > 0 else self._n
+
+    @property
     def n_lists(self) -> int:
         """Number of lists."""
         return len(self.file.arrays.get("centroids", ()))
@@ -91,11 +97,14 @@ class Lists:
 
 
 def write_lists(
-    path: Path, index: PartitionedIndex, entry: SegmentEntry, origin: str
+    path: Path, index: PartitionedIndex, entry: SegmentEntry, origin: str, learned_rows: int
 ) -> SegmentEntry:
     """Write the lists of a segment; return its entry with the file."""
     identity = new_identity()
-    packing = packing_of(index.stored(), identity=identity, segment=entry.identity, origin=origin)
+    packing = packing_of(
+        index.stored(), identity=identity, segment=entry.identity, origin=origin,
+        learned_rows=learned_rows,
+    )  # fmt: skip
     write_new(path, packing)
     return replace(entry, lists=path.name, lists_identity=identity, lists_checksum=packing.checksum)
 

@@ -16,6 +16,7 @@ from sghash.collection import answers
 from sghash.collection.lists.building import nearest_kept, vectors_at
 from sghash.collection.moment import Moment
 from sghash.errors import InvalidInput
+from sghash.kernels import kernel
 from sghash.validation import Ids, Vectors, check_count, check_k
 
 #: Recalls that are asked for.
@@ -41,6 +42,7 @@ def tune(moment: Moment, *, k: int, n_queries: int) -> list[Tuned]:
             f"{len(state)} rows are too few to measure {k} neighbours with: add more, or give a "
             "smaller k"
         )
+    kernel("simd")  # few searches would do without it, and not be what is asked about
     ids, queries = sample_queries(moment, n_queries)
     truth = others(true_neighbors(moment, queries, k + 1), ids)
     found = []

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from sghash.collection.incoming import check_incoming
 from sghash.collection.lists.targets import check_target
 from sghash.collection.planning.choosing import Choice, Wanted, choose
 from sghash.collection.planning.looking import Look, look
@@ -94,6 +95,7 @@ def build(
     if not rows.shape[1]:
         raise InvalidInput("the vectors have no columns: give rows of numbers")
     _refuse_existing(folder)
+    check_incoming(ids, metadata, rows.shape[0])
     steps = Steps(wanted, told)
     steps("looking at the vectors")
     seen = look(rows, metric=metric, queries=queries, random_state=wanted.random_state)

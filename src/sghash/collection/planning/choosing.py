@@ -7,8 +7,7 @@ the target, or the best there is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sghash.collection.planning.looking import Look
 from sghash.collection.planning.pipelines import (
@@ -19,6 +18,7 @@ from sghash.collection.planning.pipelines import (
     codes_for_shortlists,
     kinds_to_try,
 )
+from sghash.collection.planning.plan import Tried
 from sghash.collection.planning.trials import LENGTHS, Ranked, fidelity, microseconds, ranked
 from sghash.errors import InvalidInput
 
@@ -31,22 +31,6 @@ AUTO = "auto"
 _AS_GOOD_AS_EXACT = 0.9995
 # A share of what the kept vectors find that shortlists are tried for.
 _SHORTLIST_RECALL = 0.99
-
-
-@dataclass(frozen=True)
-class Tried:
-    """One line of the table: what was tried, what it gave, and why it was left or taken."""
-
-    name: str
-    code_bytes: int
-    kept_bytes: int
-    recall: float
-    microseconds: float | None
-    verdict: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """For the manifest."""
-        return asdict(self)
 
 
 class Choice(NamedTuple):

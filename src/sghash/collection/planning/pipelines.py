@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -57,8 +58,11 @@ class Pipeline(NamedTuple):
 
     def new_model(self, metric: str, random_state: int, **more: Any) -> Any:
         """The model, not fitted."""
-        options = {**self.options, "metric": metric, "random_state": random_state, **more}
-        return model_class(self.model)(**options)
+        model = model_class(self.model)
+        options = {**self.options, "random_state": random_state, **more}
+        if "metric" in inspect.signature(model).parameters:
+            options["metric"] = metric
+        return model(**options)
 
 
 def binary(n_bits: int, **options: Any) -> Pipeline:
@@ -86,6 +90,8 @@ def codes_alone(bytes_per_vector: int | None, width: int) -> list[Pipeline]:
             if length in _QUANTIZER_BYTES
             else binary(8 * length)
             for length in ALONE_BYTES
+            # Beyond that the vectors themselves, in half precision, would be as short.
+            if length == ALONE_BYTES[0] or length <= 2 * width
         ]
     found = [binary(8 * bytes_per_vector)]
     if bytes_per_vector in _QUANTIZER_BYTES:

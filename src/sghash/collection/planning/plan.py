@@ -6,6 +6,7 @@ along its `points`: what a target must be, inside, so that the true recall is wh
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -14,6 +15,8 @@ from typing import Any, NamedTuple
 SAFETY = 1.0
 #: The plan is old when the rows have grown by this factor since it was measured.
 OLD_GROWTH = 3.0
+# What the last bit of recall is not worth: every row may have to be visited for it.
+_AS_GOOD = 0.003
 
 
 class PlanPoint(NamedTuple):
@@ -23,6 +26,29 @@ class PlanPoint(NamedTuple):
     recall: float
     error: float
     microseconds: float
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One line of the table: what was tried, what it gave, and why it was left or taken."""
+
+    name: str
+    code_bytes: int
+    kept_bytes: int
+    recall: float
+    microseconds: float | None
+    verdict: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """For the manifest."""
+        return asdict(self)
+
+    def check(self) -> None:
+        """Raise a ValueError unless every field is of its kind."""
+        numbers = [self.code_bytes, self.kept_bytes, self.recall, self.microseconds or 0]
+        right = all(isinstance(n, (int, float)) and math.isfinite(n) for n in numbers)
+        if not right or not isinstance(self.name, str) or not isinstance(self.verdict, str):
+            raise ValueError("a line of the plan is not valid")
 
 
 @dataclass(frozen=True)
@@ -46,11 +72,12 @@ class Plan:
     measured: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     def point_for(self, target: float) -> PlanPoint | None:
-        """The cheapest point that reaches a target; the highest where none does."""
+        """The cheapest point that reaches a target; where none does, one about as good as any."""
         for point in self.points:
             if point.recall - SAFETY * point.error >= target:
                 return point
-        return max(self.points, key=lambda point: point.recall, default=None)
+        good = [point for point in self.points if point.recall >= (self.best or 0) - _AS_GOOD]
+        return min(good, key=lambda point: point.inside, default=None)
 
     @property
     def expected(self) -> float | None:
@@ -69,7 +96,8 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """For the manifest."""
-        return {**asdict(self), "points": [list(point) for point in self.points]}
+        points = [list(point) for point in self.points]
+        return {**asdict(self), "tried": list(self.tried), "points": points}
 
     def __str__(self) -> str:
         lines = [f"metric {self.metric}: {self.why_metric}", table_of(self.tried), ""]
@@ -114,6 +142,36 @@ def plan_of(body: dict[str, Any] | None) -> Plan | None:
         return None
     try:
         points = tuple(PlanPoint(*map(float, point)) for point in body["points"])
-        return Plan(**{**body, "tried": tuple(body["tried"]), "points": points})
-    except (KeyError, TypeError, ValueError):
+        plan = Plan(**{**body, "tried": tuple(body["tried"]), "points": points})
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
+    return plan if _is_sound(plan) else None
+
+
+def _is_sound(plan: Plan) -> bool:
+    """Whether searches can follow it: what a file says may be anything."""
+    counts = plan.k, plan.n_rows, plan.n_queries, plan.random_state
+    texts = plan.metric, plan.why_metric, plan.pipeline, plan.asked_by, plan.measured
+    return (
+        all(type(count) is int and 0 <= count < 1 << 63 for count in counts)
+        and plan.k >= 1
+        and all(isinstance(text, str) for text in texts)
+        and type(plan.reached) is bool
+        and _is_share(plan.target_recall)
+        and _is_share(plan.kept_recall)
+        and all(_is_share(point.inside) for point in plan.points)
+        and all(math.isfinite(number) and number >= 0 for p in plan.points for number in p)
+        and all(_is_line(line) for line in plan.tried)
+    )
+
+
+def _is_share(number: Any) -> bool:
+    return isinstance(number, (int, float)) and 0 < number <= 1
+
+
+def _is_line(line: Any) -> bool:
+    try:
+        Tried(**line).check()
+    except (TypeError, ValueError):
+        return False
+    return True

@@ -21,7 +21,7 @@ from sghash.validation import Ids, Vectors, available_cores
 #: Rows that a trial learns from and searches, and its queries.
 TRIAL_ROWS, TRIAL_QUERIES = 8000, 200
 #: Rows and options of a trial by the model: what is slow to learn learns from less.
-_LESS: dict[str, tuple[int, dict[str, Any]]] = {
+LESS: dict[str, tuple[int, dict[str, Any]]] = {
     "GenerativeQuantizer": (4000, {"n_rounds": 2, "n_sweeps": 2}),
     "SGH": (TRIAL_ROWS, {"n_steps": 120}),
 }
@@ -84,7 +84,7 @@ def fidelity(look: Look, kind: str, k: int) -> tuple[float, float]:
 
 def ranked(look: Look, pipeline: Pipeline, k: int, random_state: int) -> Ranked | None:
     """Learn the code on some rows and see how it orders them; None where it cannot be learned."""
-    n_rows, options = _LESS.get(pipeline.model, (TRIAL_ROWS, {}))
+    n_rows, options = LESS.get(pipeline.model, (TRIAL_ROWS, {}))
     if pipeline.model == "SGH" and 8 * pipeline.code_bytes >= _LONG_BITS:
         options = {**options, "n_steps": _LONG_STEPS}
     rng = np.random.default_rng(random_state)

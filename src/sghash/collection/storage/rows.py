@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.collection.lists.stored import Lists
+from sghash.collection.looking_up import LookUp
 from sghash.collection.storage.columns import KINDS, Column, join_columns
 from sghash.collection.storage.texts import KeyTable, Texts, empty_texts, join_texts, key_table
 from sghash.errors import BadFile
@@ -40,6 +41,7 @@ class Rows:
     _table: KeyTable | None = field(default=None, init=False, repr=False)
     _scored: tuple[TableIndex, TableIndex] | None = field(default=None, init=False, repr=False)
     _measured: Measured | None = field(default=None, init=False, repr=False)
+    _look_up: LookUp | None = field(default=None, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -68,6 +70,13 @@ class Rows:
             kept = like, like.over(self.codes, self.index.row_ids)
             object.__setattr__(self, "_scored", kept)
         return kept[1]
+
+    def look_up(self, n_bits: int) -> LookUp:
+        """The codes, which are bits, with tables of keys where these pay; made once."""
+        if self._look_up is None:
+            object.__setattr__(self, "_look_up", LookUp(self.codes, n_bits))
+        assert self._look_up is not None
+        return self._look_up
 
     @property
     def measured(self) -> Measured | None:

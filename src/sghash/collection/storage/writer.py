@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from sghash.collection.lists.building import Build
+from sghash.collection.lists.building import Build, Earlier
 from sghash.collection.lists.stored import write_lists
 from sghash.collection.storage.disk import WriterLock
 from sghash.collection.storage.folders import remove_ours
@@ -237,7 +237,8 @@ class Writer:
             like, encode = replace(manifest, **changes), None if whole is None else whole.encode
             entry = write_segment(path, merged, kind=like.kind, encode=encode, callback=callback)
             if whole is not None and whole.build is not None:
-                entry = self._in_lists(entry, like, whole.build)
+                before = merged if encode is None else []
+                entry = self._in_lists(entry, like, whole.build, before)
             entries.append(entry)
         log, log_identity = self._new_name("log"), new_identity()
         create_log(self.folder / log, log_identity)
@@ -261,13 +262,25 @@ class Writer:
                 raise
             logger.warning("%s is written, but cannot be continued yet: %s", self.folder, error)
 
-    def _in_lists(self, entry: SegmentEntry, like: Manifest, build: Build) -> SegmentEntry:
-        """Write the lists of a segment that was just written; the same entry where it has none."""
+    def _in_lists(
+        self, entry: SegmentEntry, like: Manifest, build: Build, before: list[Segment]
+    ) -> SegmentEntry:
+        """Write the lists of a segment that was just written; the same entry where it has none.
+
+        Of the segments that it was made of, the largest in lists hands its lists on.
+        """
         segment = read_segment(self.folder, entry, shape_of(like), in_memory=False)
-        built = build(segment.rows)
+        earlier = None
+        for part in sorted(before, key=lambda part: part.n_alive):
+            if (lists := part.rows.lists) is not None:
+                earlier = Earlier(lists, part.find(segment.rows.ids_at(slice(None))))
+        built = build(segment.rows, earlier)
         if built is None:
             return entry
-        return write_lists(self.folder / self._new_name("lists"), built.lists, entry, built.origin)
+        return write_lists(
+            self.folder / self._new_name("lists"), built.lists, entry, built.origin,
+            built.learned_rows,
+        )  # fmt: skip
 
     def _replace_manifest(self, following: Manifest) -> None:
         """Put a manifest in the place of the one that this writer knows, and of no other."""

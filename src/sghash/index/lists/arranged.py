@@ -9,6 +9,7 @@ slots. Later moments write where no earlier one looks: behind a list's last code
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ from sghash.validation import Codes, Ids, Vectors
 ROWS = 64
 # How much room a list that grew has to spare, and the blocks of all of them.
 _SPARE = 0.125
+# Rows that are laid out at a time.
+_PIECE = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,6 +158,70 @@ def arrange(
     return Arranged(
         blocks, ranks, own, starts, counts, capacities, used, codes.shape[1], ids, next_id,
         least, step, partitions,
+    )  # fmt: skip
+
+
+def arrange_all(
+    codes: Codes,
+    terms: Vectors | None,
+    places: Any,
+    partitions: Partitions,
+    ids: RowIds,
+    next_id: int,
+) -> Arranged:
+    """Lay all codes out by the lists that their places, vectors or codes, belong to.
+
+    Rows pass through memory in pieces, twice: to be counted, and to be put where they belong. What
+    is kept of all rows in between is the number of a list, in two bytes.
+    """
+    from sghash.kernels.partitions.layout import free_slots, put_rows
+
+    n_lists = partitions.n_lists
+    pieces: list[tuple[int, Ids | None, NDArray[np.uint16]]] = []
+    counts = np.zeros(n_lists, dtype=np.int64)
+    for start in range(0, len(codes), _PIECE):
+        members, lists = partitions.slots_for(places[start : start + _PIECE])
+        twice = len(members) > min(_PIECE, len(codes) - start)  # some rows stand in two lists
+        if twice:
+            order = np.argsort(members, kind="stable")
+            members, lists = members[order], lists[order]
+        pieces.append((start, members if twice else None, lists.astype(np.uint16)))
+        counts += np.bincount(lists, minlength=n_lists)
+    held = _room_for(codes, terms, counts, partitions, ids, next_id)
+    filled = np.zeros(n_lists, dtype=np.int64)
+    for start, some, numbers in pieces:
+        rows = start + (np.arange(len(numbers)) if some is None else some)
+        slots = np.empty(len(rows), dtype=np.int64)
+        free_slots(numbers.astype(np.int64), held.starts, filled, slots)
+        held.ranks[slots] = rows
+        put_rows(np.ascontiguousarray(codes[rows]), slots, held.blocks, 0)
+        if terms is not None:
+            held.terms[slots] = terms[rows]
+            levels = levels_of(terms[rows], held.least_term, held.term_step)
+            put_rows(levels, slots, held.blocks, codes.shape[1])
+    return held
+
+
+def _room_for(
+    codes: Codes,
+    terms: Vectors | None,
+    counts: Ids,
+    partitions: Partitions,
+    ids: RowIds,
+    next_id: int,
+) -> Arranged:
+    """Lists of these lengths, one behind the other, to be filled."""
+    capacities = -(-counts // ROWS)
+    total, n_planes = int(capacities.sum()), codes.shape[1] + (terms is not None)
+    least = step = 0.0
+    if terms is not None and len(terms):
+        least = float(terms.min())
+        step = (float(terms.max()) - least) / 255
+    return Arranged(
+        np.zeros((total, n_planes, ROWS), np.uint8), np.zeros(total * ROWS, np.uint32),
+        np.zeros(total * ROWS if terms is not None else 0, np.float32),
+        np.cumsum(capacities) - capacities, counts, capacities, total, codes.shape[1], ids,
+        next_id, least, step, partitions,
     )  # fmt: skip
 
 

@@ -55,6 +55,17 @@ class Asked(NamedTuple):
             return kernel.BITS if self.tables.tables.ndim == 2 else kernel.BYTES
         return self.scan
 
+    def part(self, chosen: NDArray[np.int64]) -> Asked:
+        """Some of the queries."""
+        tables = self.tables
+        if tables is not None:
+            tables = tables._replace(tables=tables.tables[chosen], offsets=tables.offsets[chosen])
+        return self._replace(
+            n_queries=len(chosen), tables=tables,
+            vectors=None if self.vectors is None else self.vectors[chosen],
+            codes=None if self.codes is None else self.codes[chosen],
+        )  # fmt: skip
+
     def plan(self, k: int, probes: Any, shortlist: Any, margin: Any) -> Plan:
         """Check the options of a search; `probes` None visits all lists."""
         partitions, n = self.held.partitions, max(1, self.held.n)

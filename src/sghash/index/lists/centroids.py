@@ -133,6 +133,23 @@ def check_places(partitions: Partitions, places: NDArray[Any], by_vectors: bool)
         )
 
 
+def learn(
+    places: NDArray[Any],
+    n_lists: int | None,
+    *,
+    n_bits: int,
+    metric: str,
+    spill: float,
+    random_state: int,
+) -> Partitions:
+    """Lists of vectors, or of codes of so many bits; `n_lists` None: as many as rows need."""
+    rng = np.random.default_rng(random_state)
+    n_lists = n_lists or default_lists(len(places))
+    if places.dtype == np.uint8:
+        return learn_code_partitions(places, n_lists, n_bits, spill=spill, rng=rng)
+    return learn_partitions(places, n_lists, metric=metric, spill=spill, rng=rng)
+
+
 def learn_partitions(
     vectors: Vectors, n_lists: int, *, metric: str, spill: float, rng: Generator
 ) -> Partitions:

@@ -21,8 +21,9 @@ SHARES = (0.004, 0.008, 0.012, 0.016, 0.024, 0.032, 0.048, 0.064, 0.096, 0.128, 
 LENGTHS = (2, 4, 7, 10, 15, 25, 40, 60, 80, 120, 160)
 #: Lists further than that share of the way from the nearest to the average are not visited.
 MARGINS = (0.5, 0.6, 0.7, 0.8, 1e30)
-#: Standard errors of the sample's mean that are put on top of a target.
-SAFETY = 1.0
+#: Standard errors of the sample's mean that are put on top of a target: of a hundred samples, about
+#: five promise more than there is.
+SAFETY = 1.64
 FIELDS = ("probes", "margin", "shortlist", "recall", "error", "cost")
 
 

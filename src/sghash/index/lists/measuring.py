@@ -6,9 +6,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sghash.errors import InvalidInput
-from sghash.index.lists.asking import asked_of, planned
+from sghash.index.lists.asking import Asked, asked_of, planned
 from sghash.index.lists.curve import Curve, Point, settings_for
 from sghash.index.lists.explanation import STAGES, Explanation
 from sghash.index.lists.probing import answer
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
 #: Where that is reached, no more lists are tried.
 ALL_FOUND = 0.9995
+# All settings are tried on so many queries, where there are at least twice as many; those that no
+# other equals, but for so much recall, at so small a share of the cost, are tried on all of them.
+_FEW, _EQUAL, _CHEAPER = 64, 0.003, 0.9
+# Nobody asks for less than that, where more can be had.
+_LEAST = 0.5
+# More lists are tried as long as the best of them finds so much more.
+_GAIN = 5e-4
 
 
 def measured(
@@ -41,27 +49,64 @@ def measured(
     if held.partitions is None:
         raise InvalidInput("the index is empty: add rows before measuring")
     k = truth.shape[1]
-    staged = asked.last != asked.scan
-    points: list[Point] = []
     settings = settings_for(held.partitions.n_lists, k, held.n)
-    answer(asked, asked.plan(k, *_staged(settings[0], staged)), mask, 1)
+    _tried(asked, settings[0], truth, mask)
+    if asked.n_queries >= 2 * _FEW:
+        chosen = np.linspace(0, asked.n_queries - 1, _FEW).astype(np.int64)
+        some = asked.part(chosen)
+        points = _screened(some, settings, truth[chosen], mask, ends_early=True)
+        best = max(point.recall for point in points)
+        worth = [point for point in points if point.recall >= min(_LEAST, best)]
+        settings = [point[:3] for point in worth if not _beaten(point, worth)]
+    return Curve(_screened(asked, settings, truth, mask), k)
+
+
+def _screened(
+    asked: Asked,
+    settings: list[tuple[int, float, int]],
+    truth: NDArray[Any],
+    mask: Any,
+    *,
+    ends_early: bool = False,
+) -> list[Point]:
+    """Settings from few lists and rows to many; `ends_early` where more lists find no more."""
+    points: list[Point] = []
     enough: tuple[int, float] | None = None
+    before = 0.0
     for setting in settings:
-        if points and points[-1].probes < setting[0] and max(p.recall for p in points) >= ALL_FOUND:
-            break  # more lists can only cost more
+        if points and points[-1].probes < setting[0]:
+            best = max(point.recall for point in points)
+            if best >= ALL_FOUND or (ends_early and 0 < best < before + _GAIN):
+                break  # more lists can only cost more
+            before = best
         if enough == setting[:2]:
             continue  # longer shortlists of the same lists found nothing more
-        plan = asked.plan(k, *_staged(setting, staged))
-        started = time.process_time()
-        found = answer(asked, plan, mask, 1)[0].ids
-        cost = (time.process_time() - started) / asked.n_queries * 1e6
-        hits = (found[:, :, None] == truth[:, None, :]).any(axis=1).mean(axis=1)
-        error = float(hits.std() / np.sqrt(len(hits)))
-        point = Point(*setting, float(hits.mean()), error, cost)
+        point = _tried(asked, setting, truth, mask)
         if points and points[-1][:2] == setting[:2] and point.recall <= points[-1].recall + 1e-4:
             enough = setting[:2]
         points.append(point)
-    return Curve(points, k)
+    return points
+
+
+def _tried(asked: Asked, setting: tuple[int, float, int], truth: NDArray[Any], mask: Any) -> Point:
+    """What one setting finds, and what it costs."""
+    plan = asked.plan(truth.shape[1], *_staged(setting, asked.last != asked.scan))
+    started = time.process_time()
+    found = answer(asked, plan, mask, 1)[0].ids
+    cost = (time.process_time() - started) / asked.n_queries * 1e6
+    hits = (found[:, :, None] == truth[:, None, :]).any(axis=1).mean(axis=1)
+    error = float(hits.std() / np.sqrt(len(hits)))
+    return Point(*setting, float(hits.mean()), error, cost)
+
+
+def _beaten(point: Point, points: list[Point]) -> bool:
+    """Whether some other setting finds about as much or more, and clearly costs less."""
+    # What is left of the truth counts: near a recall of one, a little more is much.
+    equal = min(_EQUAL, (1 - point.recall) / 4)
+    return any(
+        other.recall >= point.recall - equal and other.cost < _CHEAPER * point.cost
+        for other in points
+    )
 
 
 def _staged(setting: tuple[int, float, int], staged: bool) -> tuple[int, int | None, float]:

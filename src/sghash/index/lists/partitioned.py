@@ -5,22 +5,20 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sghash.errors import BadFile, InvalidInput, SghashError
 from sghash.guards import Guard
 from sghash.index.base import CodeIndex
 from sghash.index.file import StoredIndex, read_index, write_index
-from sghash.index.lists.arranged import Arranged, arrange, empty_arranged, with_rows, without
-from sghash.index.lists.centroids import (
-    Partitions,
-    check_lists,
-    check_places,
-    default_lists,
-    learn_code_partitions,
-    learn_partitions,
+from sghash.index.lists.arranged import (
+    Arranged,
+    arrange_all,
+    empty_arranged,
+    with_rows,
+    without,
 )
+from sghash.index.lists.centroids import Partitions, check_lists, check_places, learn
 from sghash.index.lists.curve import Curve, curve_of
 from sghash.index.lists.explanation import Explanation
 from sghash.index.lists.file import arranged_of, check_copies, read_numbers, stored_of
@@ -196,7 +194,7 @@ class PartitionedIndex(CodeIndex):
                 members, lists = partitions.slots_for(places)
                 if held.partitions is None:
                     held = empty_arranged(partitions, self._n_planes, self.n_bytes, held.next_id)
-                terms = self._terms(rows)
+                terms = self.terms_of(rows)
                 self._held = with_rows(held, rows, terms, members, lists, numbers)
         return numbers
 
@@ -261,8 +259,8 @@ class PartitionedIndex(CodeIndex):
         say what lists are near; they may be left out where all lists are visited, and where lists
         are those of codes.
 
-        `kept` (len(index), d) float16 or float32, or rows of a small kind, in the order of `ids`, orders the best
-        `shortlist` rows (10 k by default; a pair for Hamming, then tables) by exact distance.
+        `kept` (len(index), d) float16 or float32, or rows of a small kind, in the order of `ids`,
+        orders the best `shortlist` rows (10 k by default; a pair for Hamming, then tables).
         `probes` is the number of lists to visit, None for all; of those, lists further than the
         first by more than `margin` times what the average list is, are left out. Where a `mask`
         allows a share of the rows, as many more lists are visited. `target_recall` chooses all
@@ -350,27 +348,30 @@ class PartitionedIndex(CodeIndex):
 
     def over(self, codes: Codes, row_ids: Any, *, vectors: Any = None) -> Self:
         """Return such an index over a copy of these rows; `vectors` may be read in blocks."""
-        other = type(self)(**self._options())
-        other.query_map = self.query_map
+        other = self.like()
         if len(codes):
             places = codes if vectors is None else vectors
             other._held = other._laid_out(codes, places, row_ids, row_ids.last + 1)
         return other
 
+    def like(self, held: Arranged | None = None) -> Self:
+        """Return an index with the same options and way to score: empty, or holding these rows."""
+        other = type(self)(**self._options())
+        other.query_map, other._held = self.query_map, other._held if held is None else held
+        return other
+
     def _laid_out(self, codes: Codes, places: Any, ids: Any, next_id: int) -> Arranged:
         partitions = self._learned(places)
-        members, lists = partitions.slots_for(places)
-        return arrange(codes, self._terms(codes), members, lists, partitions, ids, next_id)
+        return arrange_all(codes, self.terms_of(codes), places, partitions, ids, next_id)
 
     def _learned(self, places: NDArray[Any]) -> Partitions:
-        rng = np.random.default_rng(self.random_state)
-        n_lists = self.n_lists or default_lists(len(places))
-        if places.dtype == np.uint8:
-            n_bits = self.n_bits or 8 * self.n_bytes
-            return learn_code_partitions(places, n_lists, n_bits, spill=self.spill, rng=rng)
-        return learn_partitions(places, n_lists, metric=self.metric, spill=self.spill, rng=rng)
+        return learn(
+            places, self.n_lists, n_bits=self.n_bits or 8 * self.n_bytes, metric=self.metric,
+            spill=self.spill, random_state=self.random_state,
+        )  # fmt: skip
 
-    def _terms(self, codes: Codes) -> Vectors | None:
+    def terms_of(self, codes: Codes) -> Vectors | None:
+        """What codes add to every score by themselves; None where that is nothing."""
         if self.gram is None:
             return None
         from sghash.kernels.tables.terms import code_terms

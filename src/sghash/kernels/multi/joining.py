@@ -7,6 +7,7 @@ of asking for every row; a pair is met in several parts, and counts where it is 
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,15 +19,16 @@ from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.hamming.staging import word_of
 from sghash.kernels.lanes import popcount
 from sghash.kernels.multi.layout import Tables
-from sghash.kernels.multi.probing import n_flips, next_flip
+from sghash.kernels.multi.probing import distance_to, met_before, n_flips, next_flip
 from sghash.kernels.threads import cut, run
 from sghash.validation import Codes
 
-#: What it takes to look up a key and to compare two entries, in nanoseconds.
-KEY_COST, PAIR_COST = 4.0, 2.0
 # Keys of one compiled call, and pairs that a buffer holds at first.
 _KEYS, _PAIRS = 1 << 14, 1 << 16
-_SAMPLE_KEYS = 512
+# One of how many keys is joined to find out what a join would take, and in how many places.
+_SHARE, _PIECES = 64, 128
+# With more keys than that near each one, a scan is cheaper: no need to try.
+_MOST_FLIPS = 1 << 16
 
 
 class Pairs(NamedTuple):
@@ -53,20 +55,41 @@ def multi_pairs(tables: Tables, codes: Codes, radius: int, *, threads: int = 1) 
     return Pairs(every[:, 0].copy(), every[:, 1].copy(), every[:, 2].astype(np.int32))
 
 
-def join_cost(tables: Tables, radius: int) -> float:
-    """Nanoseconds that a join would take, from some keys of each part."""
-    cost = 0.0
-    for part, key_bits in enumerate(tables.key_bits.tolist()):
-        step = max(1, (1 << key_bits) // _SAMPLE_KEYS)
-        at = int(tables.places[part])
-        starts = tables.starts[at : at + (1 << key_bits) + 1]
-        most = _most_weight(radius, part, len(tables.key_bits), key_bits)
-        # Sums over many flips: beyond some, no sample is needed to know that a scan is cheaper.
-        if sum(n_flips(key_bits, weight) for weight in range(most + 1)) > 1 << 16:
+def join_cost(tables: Tables, codes: Codes, radius: int, most: float) -> float:
+    """Nanoseconds that a join would take on one thread, from joins of some keys of each part.
+
+    Infinite where that is more than `most`.
+    """
+    announce(_join, "join of codes")
+    out, cost, n_parts = np.empty((_PAIRS, 3), dtype=np.int64), 0.0, len(tables.key_bits)
+    for part in range(min(n_parts, radius + 1)):
+        key_bits = int(tables.key_bits[part])
+        weight = _most_weight(radius, part, n_parts, key_bits)
+        if sum(n_flips(key_bits, bits) for bits in range(weight + 1)) > _MOST_FLIPS:
             return np.inf
-        keys, pairs = _counted(starts, key_bits, most, step)
-        cost += step * (KEY_COST * keys + PAIR_COST * pairs)
+        arguments = _of_part(tables, codes, radius, part)
+        if not cost:
+            _join(0, 0, out, *arguments)  # compiles
+        n_keys = 1 << key_bits
+        length = -(-n_keys // (_SHARE * _PIECES))
+        for number in range(min(_PIECES, n_keys)):
+            start = number * n_keys // _PIECES
+            stop = min(start + length, n_keys)
+            began = time.thread_time_ns()
+            reached, _ = _join(start, stop, out, *arguments)
+            spent = time.thread_time_ns() - began
+            cost += spent * n_keys / (_PIECES * max(1, reached - start))
+            if cost > most:
+                return np.inf
     return cost
+
+
+def _of_part(tables: Tables, codes: Codes, radius: int, part: int) -> Any:
+    """What compiled code is given of one part, but for the keys and where to write."""
+    at, key_bits = int(tables.places[part]), int(tables.key_bits[part])
+    starts = tables.starts[at : at + (1 << key_bits) + 1]
+    most = _most_weight(radius, part, len(tables.key_bits), key_bits)
+    return starts, tables.entries[part], key_bits, tables.masks, codes, radius, part, most
 
 
 def _most_weight(radius: int, part: int, n_parts: int, key_bits: int) -> int:
@@ -82,47 +105,26 @@ def _join_part(
     threads: int,
     pieces: list[NDArray[np.int64]],
 ) -> None:
-    at, key_bits = int(tables.places[part]), int(tables.key_bits[part])
-    starts = tables.starts[at : at + (1 << key_bits) + 1]
-    most = _most_weight(radius, part, len(tables.key_bits), key_bits)
+    arguments = _of_part(tables, codes, radius, part)
 
     def join(start: int, stop: int, stopped: threading.Event) -> None:
         out = np.empty((_PAIRS, 3), dtype=np.int64)
         while start < stop and not stopped.is_set():
             last = min(start + _KEYS, stop)
-            reached, used = _join(
-                starts, tables.entries[part], key_bits, tables.masks, codes, radius, part, most,
-                start, last, out,
-            )  # fmt: skip
+            reached, used = _join(start, last, out, *arguments)
             pieces.append(out[:used].copy())
             if reached == start:  # the pairs of one key are more than fit
                 out = np.empty((2 * len(out), 3), dtype=np.int64)
             start = reached
 
-    run([(join, some) for some in cut(1 << key_bits, threads)])
-
-
-@compiled
-def _counted(starts: NDArray[np.uint32], key_bits: int, most: int, step: int) -> Any:
-    """Keys looked up and entries compared, for every `step`-th key."""
-    keys, pairs = 0, np.int64(0)
-    for key in range(0, 1 << key_bits, step):
-        here = np.int64(starts[key + 1]) - np.int64(starts[key])
-        if here == 0:
-            continue
-        for weight in range(most + 1):
-            flip = np.uint64((1 << weight) - 1)
-            for _ in range(n_flips(key_bits, weight)):
-                other = np.int64(np.uint64(key) ^ flip)
-                keys += 1
-                pairs += here * (np.int64(starts[other + 1]) - np.int64(starts[other]))
-                if weight:
-                    flip = next_flip(flip)
-    return keys, pairs // 2
+    run([(join, some) for some in cut(1 << int(tables.key_bits[part]), threads)])
 
 
 @compiled
 def _join(
+    first_key: int,
+    last_key: int,
+    out: NDArray[np.int64],
     starts: NDArray[np.uint32],
     entries: NDArray[np.uint64],
     key_bits: int,
@@ -131,12 +133,9 @@ def _join(
     radius: int,
     part: int,
     most: int,
-    first_key: int,
-    last_key: int,
-    out: NDArray[np.int64],
 ) -> Any:
     """Write the pairs of some keys; return the first key whose pairs did not fit, and how many."""
-    used = 0
+    used, words = 0, np.empty(masks.shape[1], dtype=np.uint64)
     for key in range(first_key, last_key):
         if starts[key] == starts[key + 1]:
             continue
@@ -147,8 +146,9 @@ def _join(
                 other = np.int64(np.uint64(key) ^ flip)
                 if other >= key and starts[other] < starts[other + 1]:
                     used = _pair_up(
-                        starts, entries, masks, codes, radius, part, weight, key, other, out, used
-                    )
+                        starts, entries, masks, codes, radius, part, weight, key, other, words,
+                        out, used,
+                    )  # fmt: skip
                     if used > out.shape[0]:
                         return key, begun
                 if weight:
@@ -167,20 +167,29 @@ def _pair_up(
     weight: int,
     key: int,
     other: Any,
+    words: NDArray[np.uint64],
     out: NDArray[np.int64],
     used: int,
 ) -> int:
-    """Write the pairs of two keys; return how many there are now, or more than fit."""
+    """Write the pairs of two keys; return how many there are now, or more than fit.
+
+    `words` is room for the words of a code.
+    """
     low = np.uint64(0xFFFFFFFF)
     for i in range(np.int64(starts[key]), np.int64(starts[key + 1])):
-        a = entries[i]
+        a, is_read = entries[i], False
+        row: Any = np.int64(a & low)
         begin = i + 1 if key == other else np.int64(starts[other])
         for j in range(begin, np.int64(starts[other + 1])):
             if weight + popcount((a ^ entries[j]) >> np.uint64(32)) > radius:
                 continue
-            row, second = np.int64(a & low), np.int64(entries[j] & low)
-            distance = _first_met(masks, codes, row, second, part, weight)
-            if distance < 0 or distance > radius:
+            if not is_read:
+                for word in range(words.shape[0]):
+                    words[word] = word_of(codes, row, word)
+                is_read = True
+            second = np.int64(entries[j] & low)
+            distance = distance_to(codes, second, words)
+            if distance > radius or met_before(masks, codes, second, words, part, weight):
                 continue
             if used >= out.shape[0]:
                 return used + 1
@@ -188,21 +197,3 @@ def _pair_up(
             out[used, 2] = distance
             used += 1
     return used
-
-
-@compiled
-def _first_met(
-    masks: NDArray[np.uint64], codes: NDArray[np.uint8], a: Any, b: Any, part: int, weight: int
-) -> int:
-    """The distance of two rows that differ in `weight` bits of a part's key; -1 if met before."""
-    n_words, distance = masks.shape[1], 0
-    for word in range(n_words):
-        distance += popcount(word_of(codes, a, word) ^ word_of(codes, b, word))
-    for other in range(masks.shape[0]):
-        apart = 0
-        for word in range(n_words):
-            differ = word_of(codes, a, word) ^ word_of(codes, b, word)
-            apart += popcount(differ & masks[other, word])
-        if apart < weight or (apart == weight and other < part):
-            return -1
-    return distance

@@ -61,6 +61,21 @@ def default_parts(n: int, n_bits: int) -> int:
     return max(1, round(n_bits / max(LEAST_KEY_BITS, np.log2(max(n, 2)))))
 
 
+def places_of(n: int, n_bits: int, n_parts: int) -> int:
+    """Places of the longest of the tables of n rows."""
+    most = min(MOST_KEY_BITS, max(LEAST_KEY_BITS, n.bit_length()))
+    return 1 << min(most, -(-n_bits // n_parts))
+
+
+def table_bytes(n: int, n_bits: int, n_parts: int | None = None) -> int:
+    """Bytes that the tables of n rows take at most."""
+    m = n_parts or default_parts(n, n_bits)
+    n_bytes = -(-n_bits // 8)
+    rows = 8 * n + 4 * (places_of(n, n_bits, m) + 1)
+    # Bits of keys, what bytes add to them, and the numbers of each part.
+    return m * (rows + 8 * -(-n_bytes // 8) + 8 * 256 * n_bytes + 16)
+
+
 def share_out(codes: Codes, n_bits: int, n_parts: int) -> list[NDArray[np.int64]]:
     """Bits of each part, those first that tell most: balanced, and unlike those before them.
 

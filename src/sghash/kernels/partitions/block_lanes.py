@@ -179,6 +179,26 @@ _write_halves, _write_bytes = _scores(_half_sums), _scores(_byte_sums)
 
 
 @compiled
+def entry_sum(
+    blocks: NDArray[np.uint8],
+    block: int,
+    code: int,
+    tables: NDArray[Any],
+    n_bytes: int,
+    total: Any,
+) -> Any:
+    """`total` and the entries that a code chooses, of tables (2 n_bytes, 16) or (n_bytes, 256)."""
+    halves = tables.shape[1] == 16
+    for byte in range(n_bytes):
+        value = blocks[block, byte, code]
+        if halves:
+            total += tables[2 * byte, value >> 4] + tables[2 * byte + 1, value & 15]
+        else:
+            total += tables[byte, value]
+    return total
+
+
+@compiled
 def _write_plainly(
     blocks: NDArray[np.uint8],
     block: int,
@@ -189,15 +209,8 @@ def _write_plainly(
     factor: int,
 ) -> None:
     """The same a code at a time, for CPUs without the instructions."""
-    halves = tables.shape[1] == 16
     for code in range(ROWS):
-        total = 0
-        for byte in range(n_bytes):
-            value = blocks[block, byte, code]
-            if halves:
-                total += tables[2 * byte, value >> 4] + tables[2 * byte + 1, value & 15]
-            else:
-                total += tables[byte, value]
+        total = np.int64(entry_sum(blocks, block, code, tables, n_bytes, np.uint64(0)))
         if factor:
             total += int(blocks[block, n_bytes, code]) * factor >> 8
         out[first + place_of(code)] = total

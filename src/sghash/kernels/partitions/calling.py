@@ -17,7 +17,7 @@ _calls: dict[np.dtype[Any], Callable[..., None]] = {}
 
 
 def searcher(kept: np.dtype[Any]) -> Callable[..., None]:
-    """`search_partitions` for kept vectors of one type (float32, halves as uint16, or a small kind).
+    """`search_partitions` for kept vectors of one type: float32, halves as uint16, a small kind.
 
     Compiled for it and chosen once: to find out the types of its many arguments at every call
     takes longer than some searches. All arrays must be contiguous; it writes to the last three.

@@ -14,14 +14,20 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sghash.kernels.compiling import compiled
 from sghash.kernels.counted import FULL, at_most, count_at_most, kth_score
 from sghash.kernels.hamming.single import code_distances
 from sghash.kernels.lanes import prefetch, trailing_zeros
-from sghash.kernels.partitions.block_lanes import ROWS, code_at, place_of, write_scores
+from sghash.kernels.partitions.block_lanes import (
+    ROWS,
+    code_at,
+    entry_sum,
+    place_of,
+    write_scores,
+)
 from sghash.kernels.partitions.coarse import (
     TOGETHER,
     insert_least,
@@ -29,9 +35,9 @@ from sghash.kernels.partitions.coarse import (
     sort_pairs,
     write_products,
 )
+from sghash.kernels.partitions.kept import order_kept
 from sghash.kernels.partitions.rounding import half_tables, hamming_tables, round_tables
-from sghash.kernels.vectors.small import distances_to_small
-from sghash.kernels.vectors.stored import row_sums
+from sghash.kernels.vectors.comparing import COSINE
 
 #: By what the scan compares, and by what the answer is ordered.
 HAMMING, BITS, BYTES, VECTORS = range(4)
@@ -39,10 +45,8 @@ HAMMING, BITS, BYTES, VECTORS = range(4)
 K, PROBES, BY_SCAN, BY_TABLES, SCAN, LAST, METRIC = range(7)
 #: Columns of what a search says of itself: rows and steps of a clock.
 LISTS, SCANNED, SHORTLISTED, SCORED, CLOCK, N_STATS = 0, 1, 2, 3, 4, 9
-L2, IP, COSINE = range(3)
 # Up to so many answers are kept sorted while they are found.
 _INSERT_BELOW = 64
-_AHEAD = 6
 
 
 @intrinsic
@@ -178,77 +182,11 @@ def _score_slots(
     out: NDArray[np.float32],
 ) -> None:
     """Scores by tables in float32, (2 * n_bytes, 16) or (n_bytes, 256), terms included."""
-    halves = tables.shape[1] == 16
     for i in range(slots.shape[0]):
-        block, code = slots[i] >> 6, slots[i] & 63
-        total = np.float32(0)
-        for byte in range(n_bytes):
-            value = blocks[block, byte, code]
-            if halves:
-                total += tables[2 * byte, value >> 4] + tables[2 * byte + 1, value & 15]
-            else:
-                total += tables[byte, value]
+        total = entry_sum(blocks, slots[i] >> 6, slots[i] & 63, tables, n_bytes, np.float32(0))
         if terms.shape[0]:
             total += terms[slots[i]]
         out[i] = total
-
-
-@compiled
-def _kept_distances(
-    kept: NDArray[Any],
-    rows: NDArray[np.int64],
-    query: NDArray[np.float32],
-    metric: int,
-    out: NDArray[np.float32],
-) -> None:
-    width, n = kept.shape[1], rows.shape[0]
-    row_bytes = width * kept.itemsize
-    length = np.float32(0)
-    if metric == COSINE:
-        for i in range(width):
-            length += query[i] * query[i]
-        length = np.sqrt(length)
-    for i in range(min(_AHEAD, n)):
-        for offset in range(0, row_bytes, 64):
-            prefetch(kept, rows[i] * row_bytes + offset)
-    for i in range(n):
-        if i + _AHEAD < n:
-            for offset in range(0, row_bytes, 64):
-                prefetch(kept, rows[i + _AHEAD] * row_bytes + offset)
-        at = rows[i] * row_bytes
-        if metric == L2:
-            out[i] = row_sums(kept, at, query, 0, width, True)[0]
-            continue
-        product, square = row_sums(kept, at, query, 0, width, None)
-        out[i] = -product
-        if metric == COSINE:
-            both = np.sqrt(square) * length
-            out[i] = 1 - product / both if both > 0 else np.float32(1)
-
-
-def _order_kept(
-    kept: NDArray[Any],
-    rows: NDArray[np.int64],
-    query: NDArray[np.float32],
-    metric: int,
-    out: NDArray[np.float32],
-) -> None:
-    """Distances of a query to kept vectors of any kind; compiled code alone calls it."""
-    raise NotImplementedError
-
-
-@overload(_order_kept)
-def _order_kept_of(kept: Any, rows: Any, query: Any, metric: Any, out: Any) -> Any:
-    """The way of the kind that an array of this type holds."""
-    four = kept.dtype == types.uint8
-
-    def plain(kept: Any, rows: Any, query: Any, metric: Any, out: Any) -> Any:
-        _kept_distances(kept, rows, query, metric, out)
-
-    def small(kept: Any, rows: Any, query: Any, metric: Any, out: Any) -> Any:
-        distances_to_small(kept, rows, query, four, metric, out)
-
-    return small if kept.dtype in (types.int8, types.uint8) else plain
 
 
 @compiled
@@ -398,6 +336,6 @@ def search_partitions(
             rows[i] = ranks[slots[i]]
         stats[query, SCORED] = rows.shape[0]
         if last == VECTORS:
-            _order_kept(kept, rows, vector, plan[METRIC], found)
+            order_kept(kept, rows, vector, plan[METRIC], found)
         _write_best(found, rows, out_distances[query], out_rows[query])
         stats[query, CLOCK + 4] = _clock() - clock

@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sghash.kernels.reference import hamming, learning, tables, vectors
+from sghash.kernels.reference import (
+    hamming,
+    learning,
+    multi,
+    partitions,
+    small,
+    tables,
+    vectors,
+)
 from sghash.kernels.reference.hamming import hamming_distances, hamming_neighbors, hamming_range
 from sghash.kernels.reference.order import nearest
 from sghash.kernels.reference.tables import byte_table_neighbors, byte_table_scores
@@ -25,7 +33,13 @@ TWINS: dict[tuple[str, str], Callable[..., Any]] = {
     ("tables.rescoring", "scores"): tables.scores,
     ("tables.rescoring", "best_places"): tables.best_places,
     ("tables.terms", "code_terms"): tables.code_terms,
+    ("multi.search", "multi_neighbors"): multi.multi_neighbors,
+    ("multi.search", "multi_range"): multi.multi_range,
+    ("multi.joining", "multi_pairs"): multi.multi_pairs,
+    ("partitions.search", "search_partitions"): partitions.search_partitions,
     ("vectors.exact", "exact_neighbors"): vectors.exact_neighbors,
+    ("vectors.small", "shrink"): small.shrink,
+    ("vectors.small", "grow"): small.grow,
     ("vectors.stored", "kept_distances"): vectors.kept_distances,
     ("learning.projection", "pack_signs"): learning.pack_signs,
     ("learning.training", "draw_codes"): learning.draw_codes,

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.kernels.reference.order import nearest
+from sghash.kernels.reference.small import small_distances
+from sghash.kernels.vectors.kinds import is_small
 from sghash.neighbors import Neighbors
 from sghash.validation import Ids, Vectors
 
@@ -46,6 +48,8 @@ def kept_distances(
     """
     if not len(vectors):
         return np.full(rows.shape, np.inf, dtype=np.float32)
+    if is_small(vectors):
+        return small_distances(vectors, rows, queries, metric)
     every = vector_distances(vectors.astype(np.float32), queries, metric)
     found = np.take_along_axis(every, np.maximum(rows, 0), axis=1)
     return np.where(rows < 0, np.float32(np.inf), found)

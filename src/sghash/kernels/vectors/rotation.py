@@ -1,8 +1,9 @@
 """A rotation that spreads what a vector holds over all its numbers, known by their count alone.
 
-A round shuffles the numbers, flips the signs of some, and puts two Hadamard transforms over them:
-one over the first 2^m numbers, one over the last, where 2^m is as many as there can be. Nothing is
-learned and nothing stored: the order comes from the width, the signs from a fixed generator.
+A round shuffles the numbers, flips the signs of some and puts a Hadamard transform over the first
+2^m of them, as many as there can be; then it flips others and transforms the last 2^m, where those
+are not the same. Nothing is learned and nothing stored: the order comes from the width, the signs
+from a fixed generator. It must never change, for stored rows were rotated by it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 from sghash.kernels.compiling import compiled
 from sghash.kernels.lanes import OFFSET, addresses, constant, load, splat, store
 
-ROUNDS = 3
 # Shuffled numbers come from places about this share of the width apart.
 _SHARE = 0.6180339887498949
 _LANES = 8
@@ -130,7 +130,7 @@ def _hadamard(x: NDArray[np.float32], start: int, size: int) -> None:
 
 @compiled
 def _flip_signs(x: NDArray[np.float32], turn: int) -> None:
-    """Those of one round."""
+    """Before the transform of this number."""
     width = x.shape[0]
     n_words = (width + 63) // 64
     whole = width // _LANES * _LANES
@@ -156,11 +156,18 @@ def _largest_power(width: int) -> int:
 
 
 @compiled
+def _n_rounds(width: int, size: int) -> int:
+    """Three transforms where one is over everything, else four."""
+    return 3 if size == width else 2
+
+
+@compiled
 def rotate(x: NDArray[np.float32], spare: NDArray[np.float32]) -> None:
     """Rotate the numbers in place; `spare` is as long."""
     width = x.shape[0]
     stride, size = stride_of(width), _largest_power(width)
-    for turn in range(ROUNDS):
+    turn = 0
+    for _ in range(_n_rounds(width, size)):
         spare[:] = x
         place = 0
         for i in range(width):
@@ -170,8 +177,12 @@ def rotate(x: NDArray[np.float32], spare: NDArray[np.float32]) -> None:
                 place -= width
         _flip_signs(x, turn)
         _hadamard(x, 0, size)
+        turn += 1
         if size < width:
+            # Without other signs, two transforms would undo each other where they overlap.
+            _flip_signs(x, turn)
             _hadamard(x, width - size, size)
+            turn += 1
 
 
 @compiled
@@ -179,9 +190,14 @@ def rotate_back(x: NDArray[np.float32], spare: NDArray[np.float32]) -> None:
     """Undo `rotate`, up to rounding."""
     width = x.shape[0]
     stride, size = stride_of(width), _largest_power(width)
-    for turn in range(ROUNDS - 1, -1, -1):
+    n_rounds = _n_rounds(width, size)
+    turn = n_rounds if size == width else 2 * n_rounds
+    for _ in range(n_rounds):
         if size < width:
+            turn -= 1
             _hadamard(x, width - size, size)
+            _flip_signs(x, turn)
+        turn -= 1
         _hadamard(x, 0, size)
         _flip_signs(x, turn)
         spare[:] = x

@@ -1,12 +1,9 @@
-"""Kept vectors of eight or four bits a number: made, turned back, and compared with queries.
+"""Kept vectors of eight or four bits a number: made, and turned back.
 
 A vector loses its mean, is rotated (`rotation`), and each number takes the nearest of 255 even
 levels, or of 16 levels v (450 + v^2), v odd, which lie about as a normal distribution wants them.
 The scale is the one that leaves the smallest angle. What is kept of the rest makes inner products
 unbiased and exact in the vector's own direction, as in RaBitQ (Gao and others, 2025).
-
-A query is rotated in the same way and rounded to 16 bits, so that products are sums of integers:
-exact, and the same on every CPU.
 """
 
 from __future__ import annotations
@@ -17,46 +14,37 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
-from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from sghash.errors import InvalidInput
+from sghash.errors import InvalidDtype, InvalidInput
 from sghash.kernels.checks import FLOAT32, check_array
 from sghash.kernels.compiling import announce, compiled
-from sghash.kernels.lanes import OFFSET, Address, addresses, constant, load, prefetch
+from sghash.kernels.lanes import OFFSET, addresses, load
 from sghash.kernels.threads import cut, run
-from sghash.kernels.vectors.kinds import KINDS, TAIL, row_columns
+from sghash.kernels.vectors.kinds import KINDS, SMALL, TAIL, is_small, row_columns
 from sghash.kernels.vectors.rotation import rotate, rotate_back
-from sghash.validation import METRICS, Vectors, check_choice
+from sghash.validation import Vectors, check_choice
 
-#: Level of the odd number v of a code: v * (BEND + v * v).
+#: Level of the odd number v of a code: v * (BEND + v * v); and the largest.
 BEND = 450
-#: Bytes of a row that are compared at a time.
-PIECE = 32
-#: Numbers of a prepared query: what its integers are to be multiplied with, its square, its mean.
-STEP, SQUARE, MEAN = range(3)
-L2, IP, COSINE = range(3)
+MOST_LEVEL = 15 * (BEND + 225)
 
-_MOST_LEVEL = 15 * (BEND + 225)
 # Scales that are tried for levels of four bits, as shares of what is usual.
 _SCALES = np.linspace(0.85, 1.2, 8).astype(np.float32)
 # The usual one: that of a normal distribution with a deviation of one.
-_USUAL = np.float32(2.9 / _MOST_LEVEL)
+_USUAL = np.float32(2.9 / MOST_LEVEL)
 # Between the magnitudes of two levels each.
 _BETWEEN = np.asarray([
     (v * (BEND + v * v) + (v + 2) * (BEND + (v + 2) ** 2)) / 2 for v in range(1, 14, 2)
 ], dtype=np.float32)  # fmt: skip
-_AHEAD = 6
-_SHORTS = ir.VectorType(ir.IntType(16), PIECE // 2)
-_SUMS = ir.VectorType(ir.IntType(32), PIECE // 4)
-_PAIRS = "+avx2" in cpu_target.target_context.codegen().magic_tuple()[2].split(",")
+# Vectors that are made at a time, so that Ctrl-C is heard.
+_PIECE = 4096
 
 
 def shrink(vectors: Vectors, kind: str, *, threads: int = 1) -> NDArray[Any]:
     """Rows (n, columns) of a small `kind` for vectors (n, d) float32, which must be finite."""
-    check_choice(kind, ("int8", "int4"), name="kind")
+    check_choice(kind, SMALL, name="kind")
     check_array(vectors, FLOAT32, 2, "vectors")
     announce(_shrink, "shrinking")
     n, width = vectors.shape
@@ -64,15 +52,16 @@ def shrink(vectors: Vectors, kind: str, *, threads: int = 1) -> NDArray[Any]:
     tails = np.empty((n, 3), dtype=np.float32)
 
     def work(start: int, stop: int, stopped: threading.Event) -> None:
-        for first in range(start, stop, 4096):
+        for first in range(start, stop, _PIECE):
             if not stopped.is_set():
-                part = slice(first, min(first + 4096, stop))
+                part = slice(first, min(first + _PIECE, stop))
                 _shrink(vectors[part], out[part], kind == "int4", tails[part])
 
     run([(work, part) for part in cut(n, threads)])
     if not np.isfinite(tails).all():
         raise InvalidInput(
-            f"the vectors hold values too large for {kind}: rescale them, or keep them as float32"
+            f"the vectors hold values too large for {kind}: rescale them, or create the "
+            'collection with keep_vectors="float32"'
         )
     out[:, -TAIL:] = tails.astype("<f4").view(out.dtype)
     return out
@@ -85,30 +74,21 @@ def grow(kept: NDArray[Any], width: int, *, threads: int = 1) -> Vectors:
     out = np.empty((len(kept), width), dtype=np.float32)
 
     def work(start: int, stop: int, stopped: threading.Event) -> None:
-        for first in range(start, stop, 4096):
+        for first in range(start, stop, _PIECE):
             if not stopped.is_set():
-                part = slice(first, min(first + 4096, stop))
+                part = slice(first, min(first + _PIECE, stop))
                 _grow(kept[part], kept.dtype != np.int8, out[part])
 
     run([(work, part) for part in cut(len(kept), threads)])
     return out
 
 
-def small_distances(
-    kept: NDArray[Any],
-    rows: NDArray[np.int64],
-    queries: NDArray[np.float32],
-    metric: str,
-    out: NDArray[np.float32],
-) -> None:
-    """Distances of queries to some rows each; checked by whoever calls."""
-    announce(_all_distances, "rescoring")
-    _all_distances(kept, rows, queries, kept.dtype != np.int8, METRICS.index(metric), out)
-
-
 def check_small(kept: NDArray[Any], width: int) -> None:
     """Refuse rows that are not of vectors of `width` numbers."""
-    check_array(kept, kept.dtype if kept.dtype in (np.int8, np.uint8) else KINDS["int8"], 2, "kept")
+    if not isinstance(kept, np.ndarray) or not is_small(kept):
+        came = kept.dtype if isinstance(kept, np.ndarray) else type(kept).__name__
+        raise InvalidDtype(f"kept must be an array of int8 or uint8, got {came}: use shrink")
+    check_array(kept, kept.dtype, 2, "kept")
     columns = row_columns(kept.dtype, width)
     if kept.shape[1] != columns:
         raise InvalidInput(
@@ -118,14 +98,22 @@ def check_small(kept: NDArray[Any], width: int) -> None:
 
 
 @compiled
-def level_of(code: int) -> int:
+def level_of(code: Any) -> Any:
     """The level that four bits stand for."""
-    odd = 2 * code - 15
+    odd = 2 * np.int64(code) - 15
     return odd * (BEND + odd * odd)
 
 
 @compiled
-def _centred(x: NDArray[np.float32], out: NDArray[np.float32]) -> Any:
+def level_at(kept: NDArray[Any], row: int, i: int, four: bool) -> Any:
+    """The level of one number of a row."""
+    if four:
+        return level_of((np.int64(kept[row, i >> 1]) >> (4 * (i & 1))) & 15)
+    return np.int64(kept[row, i])
+
+
+@compiled
+def centred(x: NDArray[np.float32], out: NDArray[np.float32]) -> Any:
     """What is left without the mean, divided by its largest magnitude; that, and the mean."""
     width = x.shape[0]
     total, most = 0.0, 0.0
@@ -153,7 +141,7 @@ def _nearest(x: NDArray[np.float32], scale: float, codes: NDArray[np.uint8]) -> 
         codes[i] = above if x[i] >= 0 else np.uint8(15) - above
     product, square = 0.0, 0.0
     for i in range(x.shape[0]):
-        level = np.float64(level_of(np.int64(codes[i])))
+        level = np.float64(level_of(codes[i]))
         product += level * np.float64(x[i])
         square += level * level
     return product / np.sqrt(square)
@@ -167,7 +155,7 @@ def _shrink(
     x, spare = np.empty(width, dtype=np.float32), np.empty(width, dtype=np.float32)
     codes, best = np.empty(width, dtype=np.uint8), np.empty(width, dtype=np.uint8)
     for row in range(vectors.shape[0]):
-        most, mean = _centred(vectors[row], x)
+        most, mean = centred(vectors[row], x)
         out[row, :] = 0
         tails[row, 0], tails[row, 1], tails[row, 2] = 0, 0, mean
         if most == 0:
@@ -185,7 +173,7 @@ def _shrink(
                     nearest = near
                     best[:] = codes
             for i in range(width):
-                product += np.float64(x[i]) * np.float64(level_of(np.int64(best[i])))
+                product += np.float64(x[i]) * np.float64(level_of(best[i]))
                 out[row, i >> 1] |= best[i] << np.uint8(4 * (i & 1))
         else:
             for i in range(width):
@@ -204,12 +192,9 @@ def _grow(kept: NDArray[Any], four: bool, out: NDArray[np.float32]) -> None:
         mean = np.float64(float_at(kept, row * kept.shape[1] + n_bytes + 8))
         square = 0.0
         for i in range(width):
-            if four:
-                level = level_of(np.int64(kept[row, i >> 1] >> (4 * (i & 1))) & 15)
-            else:
-                level = np.int64(kept[row, i])
-            x[i] = np.float32(level)
-            square += np.float64(level * level)
+            level = np.float64(level_at(kept, row, i, four))
+            x[i] = level
+            square += level * level
         rotate_back(x, spare)
         scale = length / np.sqrt(square) if square > 0 else 0.0
         for i in range(width):
@@ -225,220 +210,3 @@ def float_at(typing_context: Any, array: Any, offset: Any) -> Any:
         return load(builder, address, kind=ir.FloatType(), align=1)
 
     return types.float32(array, OFFSET), emit
-
-
-@compiled
-def prepared_size(n_bytes: int, four: bool) -> int:
-    """Integers of a prepared query: for pieces of a row, or one per number where it has none."""
-    each = 4 if four else 2
-    if n_bytes < PIECE:
-        return n_bytes * each // 2
-    return -(-n_bytes // PIECE) * each * (PIECE // 2)
-
-
-@compiled
-def prepare(
-    query: NDArray[np.float32],
-    four: bool,
-    n_bytes: int,
-    integers: NDArray[np.int16],
-    numbers: NDArray[np.float64],
-) -> None:
-    """Rotate a query and round it, in the order in which `row_product` reads a row."""
-    width = query.shape[0]
-    x, spare = np.empty(width, dtype=np.float32), np.empty(width, dtype=np.float32)
-    most, mean = _centred(query, x)
-    square, largest = 0.0, np.float32(0)
-    for i in range(width):
-        square += np.float64(x[i]) * np.float64(x[i])
-    rotate(x, spare)
-    for i in range(width):
-        largest = max(largest, abs(x[i]))
-    numbers[STEP], numbers[SQUARE], numbers[MEAN] = 0, square * most * most, mean
-    integers[:] = 0
-    if largest == 0:
-        return
-    # No sum of 32 bits may overflow: so many products of a pair go into one.
-    n_pairs = -(-n_bytes // PIECE)
-    level = _MOST_LEVEL if four else 127
-    top = min(32767, (2**31 - 1) // (2 * level * n_pairs))
-    scale = np.float32(top) / largest
-    numbers[STEP] = np.float64(most) * np.float64(largest) / np.float64(top)
-    per_byte = 2 if four else 1
-    if n_bytes < PIECE:
-        for i in range(width):
-            integers[i] = np.int16(np.rint(x[i] * scale))
-        return
-    groups = 2 * per_byte
-    for piece in range(n_pairs):
-        first = min(piece * PIECE, n_bytes - PIECE)
-        for byte in range(piece * PIECE - first, PIECE):
-            for half in range(per_byte):
-                i = (first + byte) * per_byte + half
-                if i < width:
-                    group = (byte & 1) * per_byte + half
-                    place = (piece * groups + group) * (PIECE // 2) + (byte >> 1)
-                    integers[place] = np.int16(np.rint(x[i] * scale))
-
-
-def _times_pairs(builder: Any, a: Any, b: Any) -> Any:
-    """Products of 16-bit integers, two neighbours added each."""
-    if _PAIRS:
-        kind = ir.FunctionType(_SUMS, [_SHORTS, _SHORTS])
-        name = "llvm.x86.avx2.pmadd.wd"
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [a, b])
-    parts = []
-    for which in (0, 1):
-        index = [2 * i + which for i in range(_SUMS.count)]
-        places = ir.Constant(ir.VectorType(ir.IntType(32), _SUMS.count), index)
-        x, y = (builder.sext(builder.shuffle_vector(v, v, places), _SUMS) for v in (a, b))
-        parts.append(builder.mul(x, y))
-    return builder.add(*parts)
-
-
-def _same(kind: Any, value: int) -> ir.Constant:
-    return ir.Constant(kind, [value] * kind.count)
-
-
-def _groups(builder: Any, found: Any, four: bool) -> list[Any]:
-    """The levels of 16 pairs of bytes: group by group, one of each pair."""
-    if not four:
-        low = builder.ashr(builder.shl(found, _same(_SHORTS, 8)), _same(_SHORTS, 8))
-        return [low, builder.ashr(found, _same(_SHORTS, 8))]
-    levels = []
-    for group in range(4):
-        # Twice the four bits, less 15.
-        moved = builder.shl(found, _same(_SHORTS, 1))
-        if group:
-            moved = builder.lshr(found, _same(_SHORTS, 4 * group - 1))
-        odd = builder.sub(builder.and_(moved, _same(_SHORTS, 30)), _same(_SHORTS, 15))
-        bent = builder.add(builder.mul(odd, odd), _same(_SHORTS, BEND))
-        levels.append(builder.mul(odd, bent))
-    return levels
-
-
-@intrinsic
-def _pieces_product(
-    typing_context: Any, kept: Any, at: Any, integers: Any, start: Any, n_bytes: Any
-) -> Any:
-    """Sum of the products of a row's levels and a prepared query, of 32 bytes or more."""
-    four = kept.dtype == types.uint8
-    n_groups = 4 if four else 2
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        row, query = addresses(context, builder, signature, arguments)
-        n_bytes = arguments[4]
-        sums = [cgutils.alloca_once_value(builder, _same(_SUMS, 0)) for _ in range(n_groups)]
-
-        def add(place: Any, asked: Address) -> None:
-            found = load(builder, row.plus(place), kind=_SHORTS, align=1)
-            for group, levels in enumerate(_groups(builder, found, four)):
-                wanted = load(builder, asked, PIECE * group, kind=_SHORTS, align=2)
-                total = builder.load(sums[group])
-                more = _times_pairs(builder, levels, wanted)
-                builder.store(builder.add(total, more), sums[group])
-
-        whole = builder.udiv(n_bytes, constant(PIECE))
-        size = constant(PIECE * n_groups)
-        with cgutils.for_range(builder, whole) as loop:
-            add(builder.mul(loop.index, constant(PIECE)), query.plus(builder.mul(loop.index, size)))
-        rest = builder.urem(n_bytes, constant(PIECE))
-        with builder.if_then(builder.icmp_unsigned("!=", rest, constant(0))):
-            # The last 32 bytes, some of them for the second time: the query is zero there.
-            last = builder.sub(n_bytes, constant(PIECE))
-            add(last, query.plus(builder.mul(whole, size)))
-        wide = ir.VectorType(ir.IntType(64), _SUMS.count)
-        total = _same(wide, 0)
-        for part in sums:
-            total = builder.add(total, builder.sext(builder.load(part), wide))
-        return _across(builder, total)
-
-    return types.int64(kept, OFFSET, integers, OFFSET, types.int64), emit
-
-
-def _across(builder: Any, total: Any) -> Any:
-    """The sum of all lanes."""
-    count = total.type.count
-    width = count // 2
-    while width:
-        places = [i + width if i < width else i for i in range(count)]
-        index = ir.Constant(ir.VectorType(ir.IntType(32), count), places)
-        total = builder.add(total, builder.shuffle_vector(total, total, index))
-        width //= 2
-    return builder.extract_element(total, ir.Constant(ir.IntType(32), 0))
-
-
-@compiled
-def row_product(
-    kept: NDArray[Any], row: int, integers: NDArray[np.int16], four: bool, n_bytes: int
-) -> int:
-    """Sum of the products of a row's levels and a prepared query."""
-    if n_bytes >= PIECE:
-        return _pieces_product(kept, row * kept.shape[1], integers, 0, n_bytes)
-    total = 0
-    for i in range(integers.shape[0]):
-        if four:
-            level = level_of(np.int64(kept[row, i >> 1] >> (4 * (i & 1))) & 15)
-        else:
-            level = np.int64(kept[row, i])
-        total += level * np.int64(integers[i])
-    return total
-
-
-@compiled
-def distances_to_small(
-    kept: NDArray[Any],
-    rows: NDArray[np.int64],
-    query: NDArray[np.float32],
-    four: bool,
-    metric: int,
-    out: NDArray[np.float32],
-) -> None:
-    """Distances of a query to some rows; infinite to a row below 0."""
-    n, width, n_bytes = rows.shape[0], query.shape[0], kept.shape[1] - TAIL
-    integers = np.empty(prepared_size(n_bytes, four), dtype=np.int16)
-    numbers = np.empty(3, dtype=np.float64)
-    prepare(query, four, n_bytes, integers, numbers)
-    step, square, mean = numbers[STEP], numbers[SQUARE], numbers[MEAN]
-    whole = np.sqrt(square + width * mean * mean)
-    row_bytes = kept.shape[1]
-    for i in range(-_AHEAD, n):
-        ahead = rows[i + _AHEAD] if i + _AHEAD < n else np.int64(-1)
-        if ahead >= 0:
-            for offset in range(0, row_bytes, 64):
-                prefetch(kept, ahead * row_bytes + offset)
-        if i < 0:
-            continue
-        row = rows[i]
-        if row < 0:
-            out[i] = np.inf
-            continue
-        tail = row * row_bytes + n_bytes
-        factor, length = np.float64(float_at(kept, tail)), np.float64(float_at(kept, tail + 4))
-        own = np.float64(float_at(kept, tail + 8))
-        product = np.float64(row_product(kept, row, integers, four, n_bytes)) * step * factor
-        if metric == L2:
-            apart = square - 2 * product + length * length + width * (mean - own) * (mean - own)
-            out[i] = np.float32(max(apart, 0.0))
-            continue
-        product += width * mean * own
-        if metric == IP:
-            out[i] = np.float32(-product)
-            continue
-        both = np.sqrt(length * length + width * own * own) * whole
-        # A vector of no length has no direction: it is as far as a right angle.
-        cosine = min(max(product / both, -1.0), 1.0) if both > 0 else 0.0
-        out[i] = np.float32(1.0 - cosine)
-
-
-@compiled
-def _all_distances(
-    kept: NDArray[Any],
-    rows: NDArray[np.int64],
-    queries: NDArray[np.float32],
-    four: bool,
-    metric: int,
-    out: NDArray[np.float32],
-) -> None:
-    for query in range(rows.shape[0]):
-        distances_to_small(kept, rows[query], queries[query], four, metric, out[query])

@@ -22,8 +22,9 @@ from sghash.kernels.checks import FLOAT16, FLOAT32, check_array, check_rows
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.lanes import OFFSET, Address, addresses, constant, load, prefetch
 from sghash.kernels.threads import cut, run
+from sghash.kernels.vectors.comparing import small_distances
 from sghash.kernels.vectors.kinds import is_small
-from sghash.kernels.vectors.small import check_small, grow, small_distances
+from sghash.kernels.vectors.small import check_small, grow
 from sghash.validation import Ids, Vectors
 
 # Without the instruction LLVM would call a function that need not be there.

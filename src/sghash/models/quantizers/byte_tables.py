@@ -37,6 +37,8 @@ KEPT_SHARE, FEW_BYTES, KEPT_SHARE_OF_FEW = 0.96, 8, 0.98
 WIDE, MOST_AXES, AXES_ROWS = 1024, 512, 8192
 #: Up to so many bytes, encoding goes by the products of all pairs of table rows.
 MOST_CROSSED = 16
+#: Bytes are chosen anew so often at most, whatever is asked for: nothing changes long before that.
+MOST_SWEEPS = 64
 #: Directions of the encoder per byte.
 DIRECTIONS = 8
 #: Axes of tables with less of the tables' energy are rounding.
@@ -175,6 +177,7 @@ def improve_codes(vectors: Vectors, codes: Codes, *, tables: Vectors, n_sweeps: 
     with single_threaded_blas():
         cross = _cross(tables)
     turned = np.ascontiguousarray(tables.reshape(-1, tables.shape[2]).T)
+    sweeps = min(n_sweeps, MOST_SWEEPS)
 
     def improve(rows: Vectors, its_codes: Codes) -> Codes:
         better = its_codes.copy()
@@ -182,7 +185,7 @@ def improve_codes(vectors: Vectors, codes: Codes, *, tables: Vectors, n_sweeps: 
             here = better[first : first + len(block)]
             residuals = block.copy()
             subtract_tables(residuals, here, tables)
-            descend_bytes(residuals @ turned, here.copy(), cross, here, n_sweeps)
+            descend_bytes(residuals @ turned, here.copy(), cross, here, sweeps)
         return better
 
     return map_over_blocks(improve, vectors, codes)
@@ -209,14 +212,17 @@ def code_finder(tables: Vectors, guess: Finder, n_sweeps: int, *, many: bool) ->
         codes, residuals = np.ascontiguousarray(before.T), block.copy()
         subtract_tables(residuals, before, tables)
         products = np.empty((len(block), len(tables), 256), dtype=np.float32)
-        for _ in range(n_sweeps):
+        for _ in range(min(n_sweeps, MOST_SWEEPS)):
+            swept = codes.copy()
             for part, table in enumerate(tables):
                 np.matmul(residuals, turned[part], out=products[:, part])
                 choose_bytes(products, part, own[part], table, residuals, codes[part])
+            if np.array_equal(codes, swept):
+                break
             if cross is not None and n_sweeps > 1:
                 found = np.ascontiguousarray(codes.T)
                 slopes = products.reshape(len(block), -1)
-                descend_bytes(slopes, before, cross, found, n_sweeps - 1)
+                descend_bytes(slopes, before, cross, found, min(n_sweeps, MOST_SWEEPS) - 1)
                 return found
         return np.ascontiguousarray(codes.T)
 
