@@ -7,23 +7,35 @@ from pathlib import Path
 
 import sghash
 from sghash.cli.frame import VERBS
+from sghash.evaluation.metrics import recall
 
 ROOT = Path(__file__).resolve().parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_example_runs(monkeypatch):
-    """As it stands, but for the number of training steps: nothing here depends on it."""
+def test_the_examples_run_and_print_what_is_shown(monkeypatch, tmp_path, capsys):
+    """As they stand, but for the number of training steps: nothing here depends on it."""
     fit = sghash.SGH.fit
     monkeypatch.setattr(
         sghash.SGH, "fit", lambda self, *given: fit(self.set_params(n_steps=100), *given)
     )
-    (block,) = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
+    monkeypatch.chdir(tmp_path)
     names: dict = {}
-    exec(compile(block, "README.md", "exec"), names)
-    assert names["codes"].shape == (10_000, 8)
-    assert names["ids"].shape == (5, 10) and names["ids"][:, 0].tolist() == [0, 1, 2, 3, 4]
-    assert names["restored"].shape == names["vectors"].shape
+    for block in re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL):
+        exec(compile(block, "README.md", "exec"), names)
+    (shown,) = re.findall(r"```text\n(.*?)```", TEXT, flags=re.DOTALL)
+    *sentences, figures = shown.splitlines()
+    *printed, measured = capsys.readouterr().out.splitlines()
+    assert printed == sentences
+    for got, expected in zip(
+        *(re.findall(r"\d\.\d+", line) for line in (measured, figures)), strict=True
+    ):
+        assert abs(float(got) - float(expected)) <= 0.02
+    assert names["codes"].shape == (3000, 8) and names["ids"].shape == (200, 10)
+    assert names["restored"].shape == names["data"].base.shape
+    truth = sghash.ground_truth(names["data"].base, names["data"].queries, 3, metric="cosine").ids
+    assert recall(truth, names["found"].ids, k=3, n=3) > 0.9
+    names["notes"].close()
 
 
 def test_named_verbs_targets_models_and_files_exist():

@@ -338,7 +338,19 @@ def test_a_writer_elsewhere_is_one_sentence(run, folder):
 
 def test_a_data_set_brings_its_metric():
     assert metric_of("glove100.base") == "ip" and metric_of("digits.base") == "l2"
+    assert metric_of("sentences.base") == metric_of("sentences.queries") == "cosine"
     assert metric_of("glove100") == metric_of("vectors.npy") == metric_of(None) == "l2"
+
+
+def test_sentences_are_found_with_their_texts(run, tmp_path):
+    options = ("--model", "ITQ", "--bits", 32, "--metadata", "sentences.base", "--stop", 300)
+    made = run("create", "notes", "sentences.base", *options, cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    (found,) = run("search", "notes", "sentences.queries", "--stop", 1, "--k", 2, "--json").facts
+    texts = [neighbor["metadata"]["text"] for neighbor in found["neighbors"]]
+    known = sghash.load_dataset("sentences").base_texts[:300]
+    assert texts == [known[neighbor["id"]] for neighbor in found["neighbors"]]
+    assert len(texts) == 2
 
 
 def test_the_metric_reaches_the_model_and_the_collection(run, folder):

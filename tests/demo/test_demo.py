@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sghash
 from sghash import Collection
 from sghash.cli import main
 from sghash.cli.verbs.demo import _steps
@@ -61,6 +62,27 @@ def test_the_collection_is_left_and_answers_the_same(told):
     assert labels == story.shelf.names(story.material, 0)
 
 
+def test_sentences_are_found_by_codes_beside_the_truth(told):
+    sentences, data = told.story.sentences, sghash.load_dataset("sentences")
+    truth = sghash.ground_truth(data.base, data.queries, 10, metric="cosine").ids
+    with Collection.open(told.folder / "sentences") as collection:
+        found = collection.search(np.asarray(data.queries), rerank="decoder", shortlist="all").ids
+    assert (
+        sentences.recall == pytest.approx(recall(truth, found, k=10, n=10))
+        and sentences.recall > 0.7
+    )
+    assert (sentences.vector_bytes, sentences.code_bytes) == (1536, 32)
+    assert len(sentences.shown) == 4
+    for query, ours, true in sentences.shown:
+        row = data.query_texts.index(query)
+        assert ours == [data.base_texts[near] for near in found[row, :3]]
+        assert true == [data.base_texts[near] for near in truth[row, :3]]
+        assert set(ours) & set(true), query
+    text = story_text(told.story, Terminal("utf-8"))
+    assert all(query in text for query, _, _ in sentences.shown)
+    assert told.story.facts()["sentences"]["shown"][0]["query"] == sentences.shown[0][0]
+
+
 def test_the_text_shows_pictures_codes_and_neighbours(told):
     text = story_text(told.story, Terminal("utf-8"))
     assert all(len(line) <= 84 for line in text.splitlines())
@@ -84,6 +106,7 @@ def test_the_report_has_every_part(told):
     assert told.hint == ""
     for part in ("How many true neighbours", "What 64 bits still know", "Templates",
                  "How it learned", "What each bit is worth", "A collection in a folder",
+                 "Real sentences", "truly nearest", "The bus thundered down the road.",
                  "sghash info"):  # fmt: skip
         assert part in document, part
     assert document.count("<svg") == 8
@@ -125,7 +148,8 @@ def test_the_next_steps_can_be_typed_as_they_are(tmp_path, monkeypatch):
     (scripts / "sghash").touch()
     monkeypatch.setattr(sys, "executable", str(scripts / "python"))
     monkeypatch.chdir(tmp_path)
-    search, evaluate = _steps(Path("my demo"), "digits")
+    search, other, evaluate = _steps(Path("my demo"), "digits")
+    assert other == f"{shlex.quote('a venv/bin/sghash')} demo --data sentences"
     program = shlex.quote("a venv/bin/sghash")
     assert search == f"{program} search 'my demo/collection' 'my demo/queries.npy' --k 5"
     assert evaluate.startswith(f"{program} evaluate")
@@ -153,7 +177,7 @@ def test_the_second_time_replaces_the_first(tmp_path):
     assert not (folder / "collection").exists()
 
 
-@pytest.mark.parametrize("name", [name for name in DEMO_SETS if name != "digits"])
+@pytest.mark.parametrize("name", sorted({*DEMO_SETS} - {"digits", "sentences"}))
 def test_data_that_is_not_here_is_one_sentence(run, name, monkeypatch, tmp_path):
     monkeypatch.setenv("SGHASH_DATA", str(tmp_path))
     monkeypatch.setenv("SGHASH_CACHE", str(tmp_path))

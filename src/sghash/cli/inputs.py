@@ -50,9 +50,13 @@ def dataset_names() -> list[str]:
 def metric_of(text: str | None) -> str:
     """What makes vectors neighbours by default: a data set knows, else l2."""
     from sghash.data import CATALOG
+    from sghash.data.loading import BUILT_IN
 
     chosen = None if text is None else data_part(text)
-    return CATALOG[chosen.name].metric if chosen is not None and chosen.name in CATALOG else "l2"
+    if chosen is None:
+        return "l2"
+    name = chosen.name
+    return CATALOG[name].metric if name in CATALOG else BUILT_IN[name]().metric
 
 
 def load_named(name: str) -> Any:

@@ -1,13 +1,44 @@
-"""Data sets that need no file: scikit-learn's digits, and seeded synthetic vectors."""
+"""Data sets that are always here: sentences, scikit-learn's digits, seeded synthetic vectors."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sghash.data.dataset import DataSet
+from sghash.data.readers import npz
 from sghash.data.sources import ArraySource
 from sghash.errors import InvalidInput
+
+#: Made by `tools/make_sentences.py`; its origin and licence stand beside it, in `sentences.txt`.
+SENTENCES = Path(__file__).with_name("shipped") / "sentences.npz"
+
+
+def sentences() -> DataSet:
+    """3,000 English sentences and 200 more as queries, embedded by all-MiniLM-L6-v2."""
+    base, base_texts = _embedded("base")
+    queries, query_texts = _embedded("query")
+    return DataSet(
+        name="sentences",
+        base=ArraySource(base),
+        queries=ArraySource(queries),
+        metric="cosine",
+        base_texts=base_texts,
+        query_texts=query_texts,
+        about="English sentences embedded by all-MiniLM-L6-v2, shipped with sghash",
+        licence="WordNet 3.0 (sentences), Apache-2.0 (the model that embedded them)",
+    )
+
+
+def _embedded(side: str) -> tuple[NDArray[np.float32], list[str]]:
+    """Vectors of length one, and the sentence of each."""
+    numbers = npz.read_array(SENTENCES, side).astype(np.float32)
+    vectors = numbers * npz.read_array(SENTENCES, f"{side}_factors")[:, None]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    text = npz.read_array(SENTENCES, f"{side}_texts").tobytes().decode("ascii")
+    return vectors, text.split("\n")
 
 
 def digits() -> DataSet:

@@ -24,8 +24,9 @@ from sghash.progress import counting
 
 _log = logging.getLogger(__name__)
 
-#: Data sets that need no file.
+#: Data sets that are always here.
 BUILT_IN: dict[str, Callable[[], DataSet]] = {
+    "sentences": builtin.sentences,
     "digits": builtin.digits,
     "gaussian": builtin.gaussian,
     "clusters": builtin.clusters,
@@ -40,7 +41,8 @@ def load_dataset(
     Parameters
     ----------
     name : str
-        A name in `CATALOG`, or "digits", "gaussian", "clusters", which need no file.
+        A name in `CATALOG`, or one of `BUILT_IN`, which are always here: "sentences", "digits",
+        "gaussian", "clusters".
     fetch : bool
         Download what is not here (to SGHASH_CACHE, else the user's cache folder).
     callback : callable(bytes_done, bytes_total), "bar" or None

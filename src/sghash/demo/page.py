@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from sghash.demo.sentences import about
 from sghash.demo.story import Story
 from sghash.demo.text import HEADINGS, cells_of, reading, shorten, summary, truly_nearest
 from sghash.errors import MissingExtra
@@ -23,6 +24,7 @@ def write_page(story: Story, path: Path, *, next_steps: Sequence[str] = ()) -> s
         page = Page(page.title, page.summary)
         _tables(page, story)
         page.section("Pictures", f"The figures are missing here: {hint}")
+    _sentence_table(page, story)
     if next_steps:
         page.section("Try next").code("\n".join(next_steps))
     page.section("What the words mean")
@@ -67,6 +69,18 @@ def _neighbor_table(page: Page, story: Story) -> None:
         for row in story.material.shown
     ]
     page.table((story.material.set.unit, f"found by {story.n_bits} bits", "truly nearest"), rows)
+
+
+def _sentence_table(page: Page, story: Story) -> None:
+    if story.sentences is None:
+        return
+    page.section("Real sentences", about(story.sentences))
+    rows = [
+        (query if place == 0 else "", ours, true)
+        for query, found, nearest in story.sentences.shown
+        for place, (ours, true) in enumerate(zip(found, nearest, strict=True))
+    ]
+    page.table(("query", "found by the codes", "truly nearest"), rows)
 
 
 def _headword(text: str) -> str:

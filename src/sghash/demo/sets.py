@@ -56,9 +56,19 @@ class DemoSet:
     classes: tuple[str, ...] = ()
 
 
+#: What is shown unless another is asked for.
+DEFAULT_SET = "digits"
 #: What `--data` may be.
 DEMO_SETS: dict[str, DemoSet] = {
     "digits": DemoSet(("digits",), "digit", "digits", (16, 64), (8, 8)),
+    "sentences": DemoSet(
+        ("sentences",),
+        "sentence",
+        "sentences",
+        (64, 256),
+        n_steps=500,
+        shown=("The tooth erupted", "He drank a jar", "He was at bat", "The bus thundered"),
+    ),
     "mnist": DemoSet(("mnist",), "digit", "digits", (64,), (28, 28), n_steps=1000),
     "cifar10": DemoSet(
         ("cifar10", "cifar10-jpeg"),

@@ -56,7 +56,8 @@ def prepare(folder: Path) -> None:
             raise StorageError(
                 f"{folder} exists and was not made by a demonstration: choose another with --output"
             )
-        shutil.rmtree(folder / "collection", ignore_errors=True)
+        for name in ("collection", "sentences"):
+            shutil.rmtree(folder / name, ignore_errors=True)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _MARK).write_text("Made by `sghash demo`, which may replace it.\n")

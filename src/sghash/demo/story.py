@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.bits import unpack_bits
-from sghash.demo.sets import Material
+from sghash.demo.sentences import Sentences, read_sentences
+from sghash.demo.sets import DEFAULT_SET, DEMO_SETS, Material
 from sghash.demo.shelf import Shelf, keep, prepare
 from sghash.evaluation.metrics import recall
 from sghash.evaluation.specs import Run, build_model
@@ -65,6 +66,8 @@ class Story:
         Exact neighbours of the queries.
     shelf : Shelf
         The collection, and what was found in it.
+    sentences : Sentences or None
+        What was found among sentences; they stand beside the digits alone.
     """
 
     material: Material
@@ -74,6 +77,7 @@ class Story:
     models: dict[tuple[str, int], Any]
     truth: Neighbors
     shelf: Shelf
+    sentences: Sentences | None = None
 
     @property
     def n_bits(self) -> int:
@@ -98,6 +102,7 @@ class Story:
             "seed": self.seed,
             "rows": [asdict(row) for row in self.rows],
             "collection": str(self.shelf.folder),
+            **({} if self.sentences is None else {"sentences": _facts_of(self.sentences)}),
         }
 
 
@@ -124,8 +129,26 @@ def tell(material: Material, folder: Path, *, seed: int, say: Say) -> Story:
     n_bits = material.set.n_bits[-1]
     say("making a collection and searching it")
     shelf = keep(material, models["SGH", n_bits], folder)
-    story = Story(material, seed, rows, curves, models, truth, shelf)
+    sentences = None
+    if material.data.name in DEMO_SETS[DEFAULT_SET].names:
+        say("searching sentences")
+        sentences = read_sentences(folder / "sentences", seed=seed)
+    story = Story(material, seed, rows, curves, models, truth, shelf, sentences)
     return _with_scores(story)
+
+
+def _facts_of(sentences: Sentences) -> dict[str, Any]:
+    return {
+        "collection": str(sentences.folder),
+        "n": sentences.n,
+        "queries": sentences.n_queries,
+        "bytes": sentences.code_bytes,
+        "recall10_at_10": sentences.recall,
+        "shown": [
+            {"query": query, "found": found, "truly_nearest": nearest}
+            for query, found, nearest in sentences.shown
+        ],
+    }
 
 
 def _measured(

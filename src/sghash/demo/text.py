@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
+from sghash.demo.sentences import about
 from sghash.demo.shelf import SHOWN
 from sghash.demo.story import Row, Story
 from sghash.demo.terminal import Terminal, visible
@@ -46,6 +47,8 @@ def story_text(story: Story, terminal: Terminal) -> str:
     if story.material.set.picture is not None:
         parts.append(_pictures(story, terminal))
     parts.append(_collection(story, terminal))
+    if story.sentences is not None:
+        parts.append(_sentences(story, terminal))
     lines = [line for part in parts for line in ("", *part)]
     return "\n".join(f"{_MARGIN}{line}".rstrip() for line in lines)
 
@@ -163,6 +166,25 @@ def _neighbors(story: Story, terminal: Terminal) -> list[str]:
         return lines
     half = -(-len(lines) // 2)
     return terminal.beside([lines[:half], lines[half:]], gap=8)
+
+
+def _sentences(story: Story, terminal: Terminal) -> list[str]:
+    """Each query, what the codes find on the left, what is nearest on the right."""
+    assert story.sentences is not None
+    half = (_WIDTH - 2) // 2
+    heads = f"  {'found by the codes'.ljust(half)}truly nearest"
+    lines = [
+        terminal.bold(f"Real sentences in {story.sentences.folder}"),
+        *_wrapped(terminal.plain(about(story.sentences))),
+        "",
+        terminal.dim(heads),
+    ]
+    for query, found, nearest in story.sentences.shown:
+        lines.append(terminal.bold(shorten(query)))
+        for ours, true in zip(found, nearest, strict=True):
+            left = shorten(ours, half - 2)
+            lines.append(f"  {left.ljust(half)}{shorten(true, half)}")
+    return lines
 
 
 def truly_nearest(story: Story, row: int) -> list[str]:

@@ -14,7 +14,7 @@ import click
 from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type, seed_option
 from sghash.cli.printing import printable, show
-from sghash.demo.sets import DEMO_SETS, is_here, load_set
+from sghash.demo.sets import DEFAULT_SET, DEMO_SETS, is_here, load_set
 from sghash.demo.terminal import Terminal
 
 
@@ -22,9 +22,9 @@ from sghash.demo.terminal import Terminal
 @click.option(
     "--data",
     type=click.Choice(list(DEMO_SETS)),
-    default="digits",
+    default=DEFAULT_SET,
     show_default=True,
-    help="What to show it on; all but the digits are looked for in the folder SGHASH_DATA.",
+    help="What to show it on; all but digits and sentences are looked for in SGHASH_DATA.",
 )
 @click.option(
     "--output",
