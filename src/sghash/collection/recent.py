@@ -21,7 +21,11 @@ class Recent:
 
     def note(self, queries: Any) -> None:
         """Remember some of the queries of a call, whatever they are: nothing is checked here."""
-        if not isinstance(queries, np.ndarray) or queries.ndim not in (1, 2) or not queries.size:
+        try:
+            queries = np.asarray(queries)
+        except (ValueError, TypeError):
+            return  # the search itself says what is wrong
+        if queries.ndim not in (1, 2) or not queries.size or queries.dtype.kind not in "fiu":
             return
         rows = queries[None] if queries.ndim == 1 else queries[:: max(1, len(queries) // N_OF_CALL)]
         for row in rows[:N_OF_CALL]:

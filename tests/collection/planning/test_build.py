@@ -13,6 +13,7 @@ import sghash
 from sghash import Collection
 from sghash.collection.planning import looking, measuring
 from sghash.collection.planning.plan import plan_of
+from sghash.collection.recent import N_OF_CALL, Recent
 from sghash.collection.storage.disk import WriterLock
 from sghash.data.builtin import clusters
 from sghash.errors import InvalidInput, SghashError, StorageError
@@ -287,3 +288,17 @@ def test_another_model_makes_the_plan_void(built, data, tmp_path):
     with Collection.open(tmp_path / "c", writable=True) as collection:
         collection.reencode(sghash.ITQ(n_bits=16).fit(data[0]))
         assert collection.plan is None and Collection.open(tmp_path / "c").plan is None
+
+
+def test_the_latest_queries_are_remembered_whatever_they_came_in():
+    recent = Recent()
+    for given in ([[1.0, 2]], np.ones((40, 2)), np.zeros(2), [3, 4], "no", [["a", "b"]], object()):
+        recent.note(given)
+    found = recent.queries(2)
+    assert (
+        found.dtype == np.float32 and found.tolist()[0] == [1, 2] and found.tolist()[-1] == [3, 4]
+    )
+    assert len(found) == 1 + N_OF_CALL + 1 + 1
+    assert len(recent.queries(3)) == 0
+    recent.note(np.full((1, 2), np.nan))
+    assert len(recent.queries(2)) == len(found)
