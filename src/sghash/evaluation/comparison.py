@@ -25,7 +25,7 @@ from sghash.evaluation.recommending import (
     recommended,
 )
 from sghash.evaluation.runs import RunProgress, run_all
-from sghash.evaluation.specs import Run, build_model, format_model, parse_model
+from sghash.evaluation.specs import Run, build_model, check_run, format_model, parse_model
 from sghash.evaluation.stages import MARK
 from sghash.evaluation.summary import Summary, summarize
 from sghash.evaluation.tables import definitions, format_table
@@ -206,6 +206,8 @@ def evaluate(
     if not specs or not n_bits or not seeds:
         raise InvalidInput("give at least one model, one length and one seed")
 
+    for spec in specs.values():
+        check_run(Run(spec.model, min(n_bits), 0, spec.options), data.metric)
     kinds = {
         text: build_model(Run(spec.model, min(n_bits), 0, spec.options), data.metric).capabilities
         for text, spec in specs.items()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ALL_FOUND = 0.9995
 # All settings are tried on so many queries, where there are at least twice as many; those that no
 # other equals, but for so much recall, at so small a share of the cost, are tried on all of them.
-_FEW, _EQUAL, _CHEAPER = 64, 0.003, 0.9
+_FEW, _EQUAL, _CHEAPER = 64, 0.002, 0.8
 # Nobody asks for less than that, where more can be had.
 _LEAST = 0.5
 # More lists are tried as long as the best of them finds so much more.
