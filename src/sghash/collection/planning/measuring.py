@@ -15,7 +15,7 @@ from sghash.collection.planning.plan import PlanPoint
 from sghash.validation import Ids, Vectors
 
 #: Targets inside that are measured.
-INSIDE = (0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995)
+INSIDE = (0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998)
 # Products of two numbers that finding the true neighbours among all rows may take.
 _MAX_PRODUCTS, _LEAST_QUERIES = 10**12, 50
 
