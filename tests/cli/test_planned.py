@@ -48,7 +48,7 @@ def test_contradictions_are_refused_and_leave_nothing(run, folder, options, part
 
 
 def test_info_shows_what_was_promised(run, folder):
-    run("create", "new", "vectors.npy", "--bytes-per-vector", "20", cwd=folder)
+    run("create", "new", "vectors.npy", "--keep-vectors", "int8", cwd=folder)
     text = run("info", "new", cwd=folder).stdout
     for word in ("expected_recall", "bytes_of_row", "plan_measured"):
         assert word.replace("_", " ") in text or word in text
