@@ -59,7 +59,9 @@ def lists_also_of_few_rows(monkeypatch):
 
 CASES = [("ITQ", "float16", "l2"), ("ITQ", None, "l2"), ("ITQ", "float32", "ip"),
          ("LSH", "float32", "l2"), ("PQ", "float16", "l2"), ("PQ", None, "l2"),
-         ("ITQ", "int8", "cosine"), ("PQ", "int4", "l2")]  # fmt: skip
+         # A search is compiled for each kind of kept vectors: one of the small ones is enough here.
+         pytest.param("ITQ", "int8", "cosine", marks=pytest.mark.slow),
+         ("PQ", "int4", "l2")]  # fmt: skip
 every_case = pytest.mark.parametrize(("name", "kept", "metric"), CASES)
 
 
