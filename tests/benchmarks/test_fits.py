@@ -50,6 +50,7 @@ def test_threads_and_cores_are_given_back():
     assert available_cores() == before
 
 
+@pytest.mark.slow
 def test_recall_on_unseen_rows_is_what_a_search_by_hand_gives(tmp_path):
     plan = Plan([DIGITS], [16], ["ITQ"], 1, validation=True, half=True)
     (row,) = fit_rows(Context(tmp_path), "rows", plan)

@@ -14,6 +14,7 @@ TEXT = PAGE.read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", TEXT, flags=re.DOTALL)
 
 
+@pytest.mark.slow
 def test_every_block_runs(shell):
     """In this process: what a line prints is looked at where the page makes a promise."""
     assert {language for language, _ in BLOCKS} == {"sh"}

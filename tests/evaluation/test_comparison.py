@@ -16,7 +16,7 @@ from sghash.evaluation import evaluate, hold_out, read_rows
 from sghash.evaluation.comparison import _shorten
 from sghash.evaluation.holdout import WithoutRows
 
-SMALL = {"models": ("LSH",), "n_bits": (8, 32), "threads": 1}
+SMALL = {"models": ("LSH",), "n_bits": (8, 32), "target_recall": None, "threads": 1}
 
 
 @pytest.fixture(scope="module")

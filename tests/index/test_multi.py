@@ -52,7 +52,7 @@ def all_pairs(index, radius):
     return np.stack([ids[a], ids[b], distances[a, b]], axis=1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(data=st.data())
 def test_any_rows_changes_masks_and_radii(data):
     n_bits, n = data.draw(st.integers(8, 256)), data.draw(st.integers(1, 300))

@@ -28,7 +28,9 @@ def some(rng, n, width):
     return rng.standard_normal((n, width), dtype=np.float32)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "width", [pytest.param(w, marks=pytest.mark.slow) if w > 2000 else w for w in WIDTHS]
+)
 def test_the_rotation_is_one_and_spreads(width, rng):
     matrix = twin.rotated(np.eye(width, dtype=np.float32)).astype(np.float64)
     np.testing.assert_allclose(matrix @ matrix.T, np.eye(width), atol=3e-6)
