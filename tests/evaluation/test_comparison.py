@@ -11,7 +11,7 @@ import pytest
 from sghash.data import convert
 from sghash.data.builtin import clusters
 from sghash.data.sources import ArraySource
-from sghash.errors import InvalidInput
+from sghash.errors import InvalidDtype, InvalidInput
 from sghash.evaluation import evaluate, hold_out, read_rows
 from sghash.evaluation.comparison import _shorten
 from sghash.evaluation.holdout import WithoutRows
@@ -203,3 +203,12 @@ def test_a_target_that_no_pipeline_reaches_is_said(vectors: np.ndarray) -> None:
 
     weak = PipelineResult("LSH", 8, "codes", 0.2, 1.0, 0.1, 0, 0.5)
     assert "No pipeline reaches" in " ".join(pipeline_lines([weak], 10, 0.95))
+
+
+def test_a_bar_is_shown_for_the_word(
+    vectors: np.ndarray, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate(vectors, callback="bar", **SMALL)
+    assert "LSH 8 bits" in capsys.readouterr().err
+    with pytest.raises(InvalidDtype, match="callback"):
+        evaluate(vectors, callback=3, **SMALL)

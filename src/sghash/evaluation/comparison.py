@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,7 @@ from sghash.evaluation.stages import MARK
 from sghash.evaluation.summary import Summary, summarize
 from sghash.evaluation.tables import definitions, format_table
 from sghash.models.capabilities import Capabilities
+from sghash.progress import Bar, counting
 from sghash.validation import METRICS, check_choice, check_vectors
 
 _STEP = 8
@@ -151,7 +152,7 @@ def evaluate(
     rows: Path | None = None,
     cache: Path | None = None,
     threads: int | None = None,
-    callback: Callable[[RunProgress], None] | None = None,
+    callback: Callable[[RunProgress], None] | Literal["bar"] | None = None,
 ) -> Evaluation:
     """Measure how well codes, and pipelines of stages that begin with them, find neighbours.
 
@@ -187,9 +188,10 @@ def evaluate(
         Where ground truth is kept.
     threads : int or None
         For searching; None uses all cores.
-    callback : callable(RunProgress) or None
-        Told before each run what comes and how long the rest takes.
+    callback : callable(RunProgress), "bar" or None
+        Told before each run what comes and how long the rest takes; "bar" shows a progress bar.
     """
+    report = _reporter(callback)
     data = _data_of(vectors, queries, metric, n_queries)
     n = data.base.shape[0]
     if n < k:
@@ -214,14 +216,14 @@ def evaluate(
     }
 
     def report_between(news: RunProgress) -> None:
-        if callback is not None:
+        if report is not None:
             why = ", to find the shortest" if news.following else ""
-            callback(news._replace(following=news.following + why))
+            report(news._replace(following=news.following + why))
 
     def run(
         texts: Sequence[str],
         lengths: Sequence[int],
-        report: Callable[[RunProgress], None] | None = report_between,
+        told: Callable[[RunProgress], None] | None = report_between,
     ) -> list[dict[str, Any]]:
         wanted = [
             Run(specs[text].model, length, seed, specs[text].options)
@@ -230,10 +232,10 @@ def evaluate(
             if _can_be(kinds[text], length)
             for seed in seeds
         ]
-        return run_all(wanted, bench, rows=rows, callback=report)
+        return run_all(wanted, bench, rows=rows, callback=told)
 
     name = f"recall{k}@{depth}"
-    found = run(list(specs), sorted(set(n_bits)), callback)
+    found = run(list(specs), sorted(set(n_bits)), report)
     shortest: dict[str, int | None] = {}
     for text in specs:
         if bench.wanted is not None and kinds[text].codes != "bits":
@@ -246,6 +248,20 @@ def evaluate(
         )
         found += more
     return Evaluation(found, (name, wanted_recall), shortest, bench.wanted)
+
+
+def _reporter(callback: Any) -> Callable[[RunProgress], None] | None:
+    """What is told of each run: the caller's function, or a bar."""
+    if callback is None or (callable(callback) and not isinstance(callback, str)):
+        return callback
+    bar = counting(callback, "evaluating", "run")
+    assert isinstance(bar, Bar)  # anything else was refused
+
+    def show(progress: RunProgress) -> None:
+        bar.describe(progress.following or "evaluating")
+        bar(progress.done, progress.total)
+
+    return show
 
 
 def _can_be(kind: Capabilities, n_bits: int) -> bool:

@@ -150,7 +150,12 @@ def _found(rows: Rows, mask: _Mask | None, asked: Asked) -> Found:
     else:
         length, expected = _length(rows, asked)
         n_scored = min(length, n_allowed)
-        neighbors, way = _by_shortlist(rows, mask, asked, n_scored), "all codes, then kept vectors"
+        if n_scored == n_allowed:
+            chosen = np.arange(len(rows)) if mask is None else np.flatnonzero(mask)
+            neighbors, way = _all_kept(rows, chosen, asked), "all kept vectors"
+        else:
+            neighbors = _by_shortlist(rows, mask, asked, n_scored)
+            way = "all codes, then kept vectors"
     spent = (time.perf_counter() - started) * 1e6
     return Found(neighbors, Visit(way, len(rows), n_allowed, n_scored, 0, 0, spent, expected, {}))
 

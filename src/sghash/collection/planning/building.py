@@ -133,7 +133,9 @@ def _plan(
 ) -> Plan:
     """What was chosen, and the recall that the finished collection has."""
     whole = with_whole_truth(seen, rows)
-    points = measured_points(made.moment, whole, np.asarray(numbers), wanted.k)
+    points = measured_points(
+        made.moment, whole, np.asarray(numbers), wanted.k, wanted.target_recall
+    )
     best = max((point.recall for point in points), default=1.0)
     return Plan(
         target_recall=wanted.target_recall,

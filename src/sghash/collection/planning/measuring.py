@@ -11,7 +11,7 @@ from sghash.blocks import VectorSource
 from sghash.collection.answers import search_inside
 from sghash.collection.moment import Moment
 from sghash.collection.planning.looking import Look, nearest_of, recalls, without_own
-from sghash.collection.planning.plan import PlanPoint
+from sghash.collection.planning.plan import SAFETY, PlanPoint
 from sghash.validation import Ids, Vectors
 
 #: Targets inside that are measured.
@@ -31,22 +31,33 @@ def with_whole_truth(look: Look, vectors: Vectors | VectorSource) -> Look:
     return look._replace(queries=queries, rows=rows, near=near, distances=distances)
 
 
-def measured_points(moment: Moment, look: Look, ids: Ids, k: int) -> tuple[PlanPoint, ...]:
-    """Recall and time of searches for rising targets; `ids` are those of the rows, in order."""
+def measured_points(
+    moment: Moment, look: Look, ids: Ids, k: int, wanted: float
+) -> tuple[PlanPoint, ...]:
+    """Recall and time of searches for rising targets; `ids` are those of the rows, in order.
+
+    Where lists do not reach what is `wanted`, the last point visits every row.
+    """
     if not look.near.size:
         return ()
     order = np.argsort(ids, kind="stable")
     own = ids[look.rows] if len(look.rows) else look.rows
     points: list[PlanPoint] = []
-    for inside in INSIDE:
-        if points and not _lists_reach(moment, inside):
-            break  # every row would be visited for it
+
+    def measure(inside: float) -> None:
         found, spent = _searched(moment, look, k + bool(len(own)), inside)
         if len(own):
             found = without_own(found.astype(np.float32), found, own)[1]
         hits = recalls(look, _rows_of(found, ids, order), k)
         error = float(hits.std() / np.sqrt(len(hits)))
         points.append(PlanPoint(inside, float(hits.mean()), error, spent))
+
+    for inside in INSIDE:
+        if points and not _lists_reach(moment, inside):
+            break
+        measure(inside)
+    if max(point.recall - SAFETY * point.error for point in points) < wanted:
+        measure(1.0)
     return tuple(points)
 
 
