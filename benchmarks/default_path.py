@@ -212,10 +212,14 @@ def from_the_shell(base: Any, queries: Any) -> None:
             print("autofaiss is not installed: not measured")
             return
         started = time.perf_counter()
-        index, facts = build_index(
-            np.ascontiguousarray(base), save_on_disk=False, metric_type="ip",
-            max_index_memory_usage=f"{base.nbytes // 5}B", verbose=40,
-        )  # fmt: skip
+        try:
+            index, facts = build_index(
+                np.ascontiguousarray(base), save_on_disk=False, metric_type="ip",
+                max_index_memory_usage=f"{base.nbytes // 5}B", verbose=40,
+            )  # fmt: skip
+        except TypeError as error:
+            print(f"autofaiss does not work with this FAISS: {error}")
+            return
         spent = time.perf_counter() - started
         found = index.search(np.ascontiguousarray(queries), K)[1]
         print(f"autofaiss build_index {spent:.1f} s, recall {recall_of(found, truth):.4f}: {facts}")
