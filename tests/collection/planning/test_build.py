@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -302,3 +303,14 @@ def test_the_latest_queries_are_remembered_whatever_they_came_in():
     assert len(recent.queries(3)) == 0
     recent.note(np.full((1, 2), np.nan))
     assert len(recent.queries(2)) == len(found)
+
+
+def test_a_collection_of_version_1_can_follow_a_plan(built, tmp_path):
+    golden = Path(__file__).parents[2] / "golden" / "collection-v1"
+    shutil.copytree(golden, tmp_path / "c")
+    before = Collection.open(golden).ids.tolist()
+    with Collection.open(tmp_path / "c", writable=True) as collection:
+        collection.follow(Collection.open(built).plan)
+    again = Collection.open(tmp_path / "c")
+    assert again.plan is not None and again.ids.tolist() == before
+    assert again.verify().n_rows == len(before)

@@ -151,6 +151,9 @@ class Writer:
         """Let the manifest hold another plan, durably."""
 
         def change() -> None:
+            if self.state.manifest.version == 1:
+                # Its log has no identity, which a manifest of today must name.
+                self._flush(self.state)
             following = self.state.manifest.following(plan=plan)
             self._replace_manifest(following)
             self.state = with_manifest(self.state, following)
