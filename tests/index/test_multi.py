@@ -52,7 +52,8 @@ def all_pairs(index, radius):
     return np.stack([ids[a], ids[b], distances[a, b]], axis=1)
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=25)
 @given(data=st.data())
 def test_any_rows_changes_masks_and_radii(data):
     n_bits, n = data.draw(st.integers(8, 256)), data.draw(st.integers(1, 300))
@@ -81,7 +82,9 @@ def test_any_rows_changes_masks_and_radii(data):
         )
 
 
-@pytest.mark.parametrize("n_bits", [16, 32, 64, 77, 128, 200])
+@pytest.mark.parametrize(
+    "n_bits", [32, 64, 77, *(pytest.param(n, marks=pytest.mark.slow) for n in (16, 128, 200))]
+)
 def test_the_three_ways_agree(n_bits, rng):
     index, queries = MultiIndex(n_bits), clustered(rng, 20, n_bits)
     index.add(clustered(rng, 3000, n_bits))

@@ -77,7 +77,7 @@ def test_probed_lists_are_searched_as_brute_force_would(data, probes, spill):
         np.testing.assert_array_equal(by_code.ids[i, : len(order)], rows[order])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     n=st.integers(1, 200), n_lists=st.integers(1, 9), k=st.integers(1, 30), seed=st.integers(0, 99)
 )

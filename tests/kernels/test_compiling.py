@@ -125,6 +125,20 @@ def test_lists_and_tables_of_keys_give_the_same_answers_plainly(tmp_path, enviro
     assert out.stdout.split()[:3] == ["shuffles", "0", "0"]
 
 
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"SGHASH_SHUFFLE": "0", "SGHASH_LANES": "4"}, ["256", "plain", "by", "plain", "plain"]),
+        ({"NUMBA_CPU_NAME": "generic"}, ["256", "plain", "by", "plain", "plain"]),
+    ],
+)
+def test_the_ways_that_kernels_go_are_told(environment, expected):
+    program = "from sghash.kernels.ways import ways; print(*ways().values(), sep='\\n')"
+    first, *others = run(environment, program).stdout.splitlines()
+    assert first == f"vectors of {expected[0]} bits"
+    assert [line.split()[0] for line in others] == expected[1:]
+
+
 @pytest.mark.slow
 def test_eight_lanes_give_the_same_answers(tmp_path):
     """The width for AVX-512; where registers are narrower, LLVM splits the vectors."""

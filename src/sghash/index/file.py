@@ -106,6 +106,12 @@ def read_index(path: str | os.PathLike[str], kind: str, *, mmap: bool) -> Stored
     return found
 
 
+def is_index(path: Path) -> bool:
+    """Whether a file begins as one of an index does."""
+    with open(path, "rb") as stream:
+        return stream.read(len(MAGIC)) == MAGIC
+
+
 def stored_kind(path: str | os.PathLike[str]) -> str:
     """Return the kind of the index in a file, whose header is checked; its rows are not read."""
     target = Path(path)

@@ -184,26 +184,49 @@ def run_stages(stages: Stages, parts: Sequence[Part], query: Query, *, threads: 
     """The k nearest rows of each query by the last stage."""
     k, stages = stages.k, stages.among(sum(part.n_rows for part in parts))
     if not parts:
-        kind = np.int32 if stages.last == "hamming" else np.float32
-        return empty_neighbors(len(query.vectors), k, kind)
+        return empty_neighbors(len(query.vectors), k, distance_type(stages))
+    return finish_stages(
+        stages._replace(k=k),
+        first_stage(stages, parts, query, threads=threads),
+        lambda found: table_scores(parts, found, query, threads=threads),
+        lambda found: vector_scores(parts, found, query, threads=threads),
+        None if query.tables is None else query.tables.offsets,
+    )
+
+
+def distance_type(stages: Stages) -> type[np.generic]:
+    """Type of the distances that the last stage gives."""
+    return np.int32 if stages.last == "hamming" else np.float32
+
+
+def first_stage(stages: Stages, parts: Sequence[Part], query: Query, *, threads: int) -> Candidates:
+    """What the first stage lets through, with some ties where others follow."""
+    if stages.by_hamming is not None:
+        ties = stages.last != "hamming"
+        return hamming_candidates(parts, query, stages.by_hamming, threads=threads, ties=ties)
+    assert stages.by_tables is not None  # one of the two stages comes first
+    return table_candidates(parts, query, stages.by_tables, threads=threads)
+
+
+def finish_stages(
+    stages: Stages,
+    found: Candidates,
+    by_tables: Callable[[Candidates], Vectors],
+    by_vectors: Callable[[Candidates], Vectors],
+    offsets: Any,
+) -> Neighbors:
+    """The stages after the first, given what scores candidates."""
+    k = stages.k
     if stages.last == "hamming":
-        assert stages.by_hamming is not None  # as many as are asked for, or as there are
-        return answer(hamming_candidates(parts, query, stages.by_hamming, threads=threads), k)
-    n_scored = stages.by_tables
-    if stages.by_hamming is None:
-        assert n_scored is not None  # one of the two stages comes first
-        found = table_candidates(parts, query, n_scored, threads=threads)
-    else:
-        found = hamming_candidates(parts, query, stages.by_hamming, threads=threads, ties=True)
+        return answer(found, k)
+    if stages.by_hamming is not None:
         found = _cut_with_ties(found, stages.by_hamming)
-        if n_scored is not None:
-            found = ordered(found, table_scores(parts, found, query, threads=threads), n_scored)
+        if stages.by_tables is not None:
+            found = ordered(found, by_tables(found), stages.by_tables)
     if stages.last == "tables":
-        assert query.tables is not None  # this stage needs them
         # Behind a shortlist, ties stay in its order.
-        by_id = stages.by_hamming is None
-        return with_offsets(answer(found, k), query.tables.offsets, by_id=by_id)
-    return answer(ordered(found, vector_scores(parts, found, query, threads=threads), k), k)
+        return with_offsets(answer(found, k), offsets, by_id=stages.by_hamming is None)
+    return answer(ordered(found, by_vectors(found), k), k)
 
 
 def hamming_candidates(
@@ -219,10 +242,11 @@ def hamming_candidates(
         assert part.hamming is not None
         near = part.hamming.nearest_rows(query.codes, k, mask=part.mask, threads=threads, ties=ties)
         found.append(_placed(near, part.hamming, owner))
-    return _joined(found, _with_ties(k) if ties else k)
+    return join_candidates(found, length_with_ties(k) if ties else k)
 
 
-def _with_ties(k: int) -> int:
+def length_with_ties(k: int) -> int:
+    """Columns of a shortlist of k rows, with those that may tie with its last."""
     # Loaded here, for it loads the compiler, and a search without a shortlist may do without.
     from sghash.kernels.hamming.shortlist import with_ties
 
@@ -237,7 +261,7 @@ def table_candidates(parts: Sequence[Part], query: Query, k: int, *, threads: in
         assert part.tables is not None
         near = part.tables.nearest_rows(query.tables, k, mask=part.mask, threads=threads)
         found.append(_placed(near, part.tables, owner))
-    return _joined(found, k)
+    return join_candidates(found, k)
 
 
 def _placed(found: Neighbors, index: CodeIndex, owner: int) -> Candidates:
@@ -246,7 +270,7 @@ def _placed(found: Neighbors, index: CodeIndex, owner: int) -> Candidates:
     return Candidates(found.distances, ids, np.full_like(ids, owner), found.ids)
 
 
-def _joined(parts: Sequence[Candidates], k: int) -> Candidates:
+def join_candidates(parts: Sequence[Candidates], k: int) -> Candidates:
     """The best k of all parts by (distance, id)."""
     if len(parts) == 1:
         return parts[0]

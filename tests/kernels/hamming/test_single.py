@@ -28,7 +28,7 @@ def test_every_width_and_more_rows_than_a_piece(n_bits, rng):
     same(codes, codes[9:10], 20, n_bits, rng.random(len(codes)) < 0.01)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     n=st.integers(1, 300), n_bits=st.integers(1, 40), k=st.integers(1, 400), seed=st.integers(0, 99)
 )

@@ -41,7 +41,7 @@ def check(codes, tables, k, mask=None):
 
 
 @pytest.mark.parametrize("n_bytes", [1, 3, 7, 8, 9, 16, 33])
-@pytest.mark.parametrize("n_queries", [1, 2, 17, 70])
+@pytest.mark.parametrize("n_queries", [1, 2, 17, pytest.param(70, marks=pytest.mark.slow)])
 def test_neighbours_equal_a_full_sort(n_bytes, n_queries, way, rng):
     for n in (1, 63, 64, 130, 900):
         codes, tables = make(rng, n, n_bytes, n_queries)

@@ -8,6 +8,7 @@ slots. Later moments write where no earlier one looks: behind a list's last code
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +18,13 @@ from numpy.typing import NDArray
 from sghash.errors import InvalidInput
 from sghash.index.lists.centroids import Partitions
 from sghash.index.rows import RowIds, row_ids
-from sghash.validation import Codes, Ids, Vectors
+from sghash.validation import Codes, Ids, Vectors, available_cores
 
 ROWS = 64
 # How much room a list that grew has to spare, and the blocks of all of them.
 _SPARE = 0.125
-# Rows that are laid out at a time.
-_PIECE = 1 << 18
+# Rows that are laid out at a time, and numbers of vectors that all threads hold meanwhile.
+_PIECE, _NUMBERS = 1 << 18, 1 << 26
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,21 +176,34 @@ def arrange_all(
     is kept of all rows in between is the number of a list, in two bytes.
     """
     from sghash.kernels.partitions.layout import free_slots, put_rows
+    from sghash.kernels.threads import cut, run
 
     n_lists = partitions.n_lists
-    pieces: list[tuple[int, Ids | None, NDArray[np.uint16]]] = []
+    threads = available_cores()
+    n_rows = max(1, min(_PIECE, _NUMBERS // (threads * places.shape[1])))
+    starts = range(0, len(codes), n_rows)
+    pieces: dict[int, tuple[Ids | None, NDArray[np.uint16]]] = {}
+
+    def place(first: int, last: int, stopped: threading.Event) -> None:
+        for piece in range(first, last):
+            if stopped.is_set():
+                return
+            start = starts[piece]
+            members, lists = partitions.slots_for(places[start : start + n_rows])
+            twice = len(members) > min(n_rows, len(codes) - start)  # some rows stand in two lists
+            if twice:
+                order = np.argsort(members, kind="stable")
+                members, lists = members[order], lists[order]
+            pieces[start] = members if twice else None, lists.astype(np.uint16)
+
+    run([(place, part) for part in cut(len(starts), threads)], single_blas=True)
     counts = np.zeros(n_lists, dtype=np.int64)
-    for start in range(0, len(codes), _PIECE):
-        members, lists = partitions.slots_for(places[start : start + _PIECE])
-        twice = len(members) > min(_PIECE, len(codes) - start)  # some rows stand in two lists
-        if twice:
-            order = np.argsort(members, kind="stable")
-            members, lists = members[order], lists[order]
-        pieces.append((start, members if twice else None, lists.astype(np.uint16)))
-        counts += np.bincount(lists, minlength=n_lists)
+    for _, numbers in pieces.values():
+        counts += np.bincount(numbers, minlength=n_lists)
     held = _room_for(codes, terms, counts, partitions, ids, next_id)
     filled = np.zeros(n_lists, dtype=np.int64)
-    for start, some, numbers in pieces:
+    for start in starts:
+        some, numbers = pieces.pop(start)
         rows = start + (np.arange(len(numbers)) if some is None else some)
         slots = np.empty(len(rows), dtype=np.int64)
         free_slots(numbers.astype(np.int64), held.starts, filled, slots)

@@ -8,6 +8,7 @@ query need not be compared with all of them.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,11 @@ MAX_LISTS = 1 << 16
 SAMPLE, ITERATIONS = 64, 10
 #: From so many lists on, centroids are put into groups.
 GROUPED_FROM = 1 << 9
-#: Up to so many lists are learned at once; more are learned group by group.
+#: Up to so many lists are learned at once, and compared with every row; more are learned group by
+#: group, and a row is compared with those of the groups that are nearest to it.
 FLAT_LISTS = 1 << 12
-_BLOCK = 1 << 12
+NEAR_GROUPS = 4
+_BLOCK, _GROUPED_BLOCK = 1 << 12, 1 << 16
 _NO_WORDS = np.empty((0, 1), dtype=np.uint64)
 
 
@@ -94,10 +97,37 @@ class Partitions(NamedTuple):
                 lists[here, 1], scores[here, 1] = second, some[every, second]
         return lists, scores
 
+    def lists_near(self, rows: NDArray[Any], n: int = 1) -> tuple[Ids, Vectors]:
+        """The same, but of very many lists only those of the nearest groups are looked at.
+
+        Some rows in a hundred then go to a list that is a little farther; what a search finds in
+        lists is measured afterwards.
+        """
+        if self.n_lists <= FLAT_LISTS or not len(self.group_centroids):
+            return self.lists_of(rows, n)
+        from sghash.kernels.partitions.placing import by_nearest_groups, keep_nearest
+
+        wide, groups = (a.astype(np.float32) for a in (self.centroids, self.group_centroids))
+        squares, group_squares = (np.einsum("ij,ij->i", a, a) / 2 for a in (wide, groups))
+        n_near = min(NEAR_GROUPS, len(groups))
+        lists = np.zeros((len(rows), n), dtype=np.int64)
+        scores = np.full((len(rows), n), np.inf, dtype=np.float32)
+        starts = np.empty(len(groups) + 1, dtype=np.int64)
+        for start in range(0, len(rows), _GROUPED_BLOCK):
+            here = slice(start, start + _GROUPED_BLOCK)
+            block = self.prepared(np.asarray(rows[here], dtype=np.float32))
+            members = np.empty(len(block) * n_near, dtype=np.int64)
+            by_nearest_groups(group_squares - block @ groups.T, n_near, members, starts)
+            for group, (first, last) in enumerate(pairwise(starts)):
+                own, some = slice(*self.group_starts[group : group + 2]), members[first:last]
+                products = block[some] @ wide[own].T
+                keep_nearest(products, squares[own], some, own.start, lists[here], scores[here])
+        return lists, scores
+
     def slots_for(self, rows: NDArray[Any]) -> tuple[Ids, Ids]:
         """Rows and lists: each row with its list, those between two lists a second time."""
         n = 2 if self.spill_gap >= 0 and self.n_lists > 1 else 1
-        lists, scores = self.lists_of(rows, n)
+        lists, scores = self.lists_near(rows, n)
         everyone = np.arange(len(rows))
         if n == 1:
             return everyone, lists[:, 0]

@@ -18,7 +18,7 @@ from sghash.errors import InvalidInput
 #: Share of lists to be tried, and rows of the shortlist per neighbour.
 SHARES = (0.004, 0.008, 0.012, 0.016, 0.024, 0.032, 0.048, 0.064, 0.096, 0.128, 0.192, 0.256, 0.384,
           0.5, 1)  # fmt: skip
-LENGTHS = (2, 4, 7, 10, 15, 25, 40, 60, 80, 120, 160, 320)
+LENGTHS = (2, 4, 7, 10, 15, 25, 40, 60, 80, 120, 160, 320, 640, 1280)
 #: Lists further than that share of the way from the nearest to the average are not visited.
 MARGINS = (0.5, 0.6, 0.7, 0.8, 1e30)
 #: Standard errors of the sample's mean that are put on top of a target: of a hundred samples, about

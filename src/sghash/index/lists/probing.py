@@ -145,6 +145,13 @@ def _prepared(index: PartitionedIndex, held: Arranged) -> tuple[Any, ...]:
     return fixed
 
 
+def probes_through(allowed: NDArray[np.bool_], probes: int) -> int:
+    """Lists to visit so that as many allowed rows are met as rows would be without a mask."""
+    share = np.count_nonzero(allowed) / max(1, len(allowed))
+    # Nearly all are all.
+    return probes if share == 1 else int(min(2**31, np.ceil(probes / max(share, 1e-9) - 0.5)))
+
+
 def answer(
     asked: Asked, plan: Plan, mask: ArrayLike | None, threads: int
 ) -> tuple[Neighbors, NDArray[np.int64]]:
@@ -153,11 +160,7 @@ def answer(
     allowed = _ALL
     if mask is not None:
         allowed = check_mask(mask, held.n)
-        share = np.count_nonzero(allowed) / max(1, held.n)
-        if share < 1:
-            # As many allowed rows as there would be rows without a mask; nearly all are all.
-            wanted = np.ceil(plan.probes / max(share, 1e-9) - 0.5)
-            plan = plan._replace(probes=int(min(2**31, wanted)))
+        plan = plan._replace(probes=probes_through(allowed, plan.probes))
     width = min(plan.k, held.n)
     distances = np.empty((n_queries, width), dtype=np.float32)
     rows = np.empty((n_queries, width), dtype=np.int64)

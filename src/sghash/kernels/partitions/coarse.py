@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sghash.kernels.compiling import compiled
 from sghash.kernels.lanes import OFFSET, Address, addresses, constant, load, store
+from sghash.kernels.sorting import sort_pairs
 
 #: Rows whose products are computed together; arrays of centroids are filled up to a multiple.
 TOGETHER = 4
@@ -132,26 +133,6 @@ def insert_least(
         place -= 1
     scores[place], numbers[place] = score, number
     return used
-
-
-@compiled
-def sort_pairs(scores: NDArray[np.float32], numbers: NDArray[np.int64]) -> None:
-    """Sort both in place by (score, number): Shell's way, short to compile and quick for few."""
-    n = numbers.shape[0]
-    gap = 1
-    while 3 * gap + 1 < n:
-        gap = 3 * gap + 1
-    while gap:
-        for i in range(gap, n):
-            score, number = scores[i], numbers[i]
-            j = i
-            while j >= gap and (
-                score < scores[j - gap] or (score == scores[j - gap] and number < numbers[j - gap])
-            ):
-                scores[j], numbers[j] = scores[j - gap], numbers[j - gap]
-                j -= gap
-            scores[j], numbers[j] = score, number
-        gap //= 3
 
 
 @compiled

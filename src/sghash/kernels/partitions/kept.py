@@ -58,7 +58,7 @@ def order_kept(
     out: NDArray[np.float32],
 ) -> None:
     """Distances of a query to kept vectors of any kind; compiled code alone calls it."""
-    raise NotImplementedError
+    raise TypeError("compiled code alone can call this")
 
 
 @overload(order_kept)

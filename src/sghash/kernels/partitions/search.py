@@ -32,11 +32,11 @@ from sghash.kernels.partitions.coarse import (
     TOGETHER,
     insert_least,
     nearest_lists,
-    sort_pairs,
     write_products,
 )
 from sghash.kernels.partitions.kept import order_kept
 from sghash.kernels.partitions.rounding import half_tables, hamming_tables, round_tables
+from sghash.kernels.sorting import sort_pairs
 from sghash.kernels.vectors.comparing import COSINE
 
 #: By what the scan compares, and by what the answer is ordered.

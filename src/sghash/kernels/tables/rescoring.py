@@ -16,6 +16,7 @@ from sghash.errors import InvalidInput
 from sghash.kernels.checks import FLOAT32, UINT8, check_array, check_gram, check_rows, check_tables
 from sghash.kernels.compiling import announce, compiled
 from sghash.kernels.hamming.staging import word_of
+from sghash.kernels.sorting import sort_pairs
 from sghash.kernels.tables.terms import code_term
 from sghash.kernels.threads import cut, run
 from sghash.validation import Codes, Ids, Vectors
@@ -149,7 +150,8 @@ def _select_best(scores: NDArray[np.float32], out: NDArray[np.int64]) -> None:
                 ties -= score == last
                 columns[used], found[used] = i, score
                 used += 1
-        out[query] = columns[np.argsort(found, kind="mergesort")]
+        sort_pairs(found, columns)
+        out[query] = columns
 
 
 @compiled

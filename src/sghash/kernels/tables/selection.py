@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.kernels.compiling import compiled
+from sghash.kernels.sorting import sort_pairs
 from sghash.kernels.tables.rescoring import kth_smallest
 
 
@@ -87,7 +88,7 @@ def write_sorted(
 ) -> None:
     """Write each query's best k by (score, row)."""
     for query in range(out_rows.shape[0]):
-        order = np.argsort(scores[query, : used[query]], kind="mergesort")[:k]
-        for i in range(len(order)):
-            out_scores[query, i] = scores[query, order[i]]
-            out_rows[query, i] = rows[query, order[i]]
+        sort_pairs(scores[query, : used[query]], rows[query, : used[query]])
+        for i in range(min(used[query], k)):
+            out_scores[query, i] = scores[query, i]
+            out_rows[query, i] = rows[query, i]

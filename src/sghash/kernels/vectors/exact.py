@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import InvalidInput
 from sghash.kernels.compiling import announce, compiled
+from sghash.kernels.sorting import sort_pairs
 from sghash.kernels.threads import cut, run
 from sghash.neighbors import Neighbors, empty_neighbors
 from sghash.validation import Vectors
@@ -196,12 +197,9 @@ def _offer(state: Any, query: int, k: int, distance: np.float32, row: int) -> bo
 def _keep_best(state: Any, query: int, k: int) -> None:
     """Keep the k best by (distance, row) of a full buffer, and lower the bar to the k-th."""
     used = state.used[query]
-    order = np.argsort(state.distances[query, :used], kind="mergesort")[:k]
-    distances, rows = state.distances[query][order], state.rows[query][order]
-    state.distances[query, :k] = distances
-    state.rows[query, :k] = rows
+    sort_pairs(state.distances[query, :used], state.rows[query, :used])
     state.used[query] = k
-    state.bars[query] = distances[k - 1]
+    state.bars[query] = state.distances[query, k - 1]
 
 
 @compiled
@@ -210,9 +208,7 @@ def _write_sorted(
 ) -> None:
     for query in range(out_rows.shape[0]):
         used = state.used[query]
-        # Rows were taken in rising order and every cut kept it among equals: a stable sort
-        # by distance is the order by (distance, row).
-        order = np.argsort(state.distances[query, :used], kind="mergesort")[:k]
-        for i in range(len(order)):
-            out_distances[query, i] = state.distances[query, order[i]]
-            out_rows[query, i] = state.rows[query, order[i]]
+        sort_pairs(state.distances[query, :used], state.rows[query, :used])
+        for i in range(min(used, k)):
+            out_distances[query, i] = state.distances[query, i]
+            out_rows[query, i] = state.rows[query, i]
