@@ -135,7 +135,7 @@ def test_search_is_exact(case, n_bits, rng):
 
 
 @every_case
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_rows_ids_masks_and_lengths(case, data):
     n_bits, n = data.draw(st.integers(1, 40)), data.draw(st.integers(1, 60))

@@ -140,6 +140,19 @@ def test_only_what_is_declared_can_be_sharpened(name):
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_only_what_is_declared_is_written_as_onnx(name, tmp_path):
+    model = fitted(name)
+    if not model.capabilities.onnx:
+        with pytest.raises(InvalidInput, match=f"{name} cannot be written as ONNX: use SGH"):
+            model.to_onnx(tmp_path / "encoder.onnx")
+        assert not list(tmp_path.iterdir())
+        return
+    pytest.importorskip("onnx")
+    made = model.to_onnx(tmp_path / "encoder.onnx")
+    assert (tmp_path / "encoder.onnx").read_bytes() == made.SerializeToString()
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_sweeps_must_be_a_count(name):
     for wrong in (-1, 1.5, True):
         with pytest.raises(InvalidInput, match="sweeps must be"):

@@ -305,7 +305,6 @@ def test_a_file_that_shrinks_while_open_is_refused(tmp_path: Path, ending: str) 
 @every_format
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     database=None,
 )

@@ -63,6 +63,7 @@ def test_a_loaded_model_becomes_an_estimator_when_it_is_used_as_one(folder, touc
     assert out.stdout.split() == ["False", "True"], out.stderr
 
 
+@pytest.mark.slow
 def test_many_threads_may_be_the_first(folder):
     program = f"""
 import threading, sghash

@@ -93,6 +93,7 @@ def test_a_killed_save_leaves_a_model_under_its_name(tmp_path, how):
     assert found["stopped"] >= (20 if how == "calls" else 10)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="needs processes that can be killed")
 def test_without_exchange_a_sentence_says_where_the_old_model_is(tmp_path):
     found = killed("fallback", tmp_path)

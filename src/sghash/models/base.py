@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from sghash.bits import pack_bits, unpack_bits
 from sghash.blocks import VectorSource, blocks_of
 from sghash.errors import BadFile, InvalidInput
-from sghash.models.capabilities import Capabilities
+from sghash.models.capabilities import Capabilities, onnx_of
 from sghash.models.inputs import (
     BLOCK_ROWS as BLOCK_ROWS,
     check_block,
@@ -192,6 +192,10 @@ class VectorModel(_Estimator, ABC):
         """Write the fitted model to `folder` as `config.json` and `model.safetensors`."""
         check_is_fitted(self)
         save_model(self, Path(folder), overwrite=overwrite)
+
+    def to_onnx(self, path: str | Path | None = None) -> Any:
+        """Return the encoder as an ONNX `ModelProto`, and write it to `path` if given."""
+        return onnx_of(self, path)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import importlib
+import os
+from typing import Any, NamedTuple
 
 from sghash.errors import InvalidInput
 from sghash.validation import MAX_BITS, check_n_bits
@@ -53,5 +55,18 @@ class Capabilities(NamedTuple):
     online: bool = False
     #: `fit` learns from labels or pairs.
     supervised: bool = False
+    #: `to_onnx` writes the encoder.
+    onnx: bool = False
     #: The extra of sghash that `fit` needs, named like the package it brings.
     extra: str | None = None
+
+
+def onnx_of(model: Any, path: str | os.PathLike[str] | None) -> Any:
+    """The encoder of a model as ONNX, or a sentence that says which models have one."""
+    if not model.capabilities.onnx:
+        raise InvalidInput(
+            f"{type(model).__name__} cannot be written as ONNX: use SGH, ITQ, LSH, PCAHashing or "
+            "SignHashing, or encode where sghash is installed"
+        )
+    # Adapters stand above models: this one is looked for when it is asked for.
+    return importlib.import_module("sghash.adapters.exports.onnx").to_onnx(model, path)

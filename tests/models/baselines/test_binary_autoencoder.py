@@ -56,6 +56,7 @@ def test_exact_codes_equal_brute_force_at_8_bits(rng, penalty):
     assert reached == pytest.approx(np.mean(best), rel=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalty", [1e-3, 2.0, 50.0])
 def test_alternating_codes_are_near_the_best_and_never_worse_than_the_start(rng, penalty):
     decoder, vectors, pull = problem(rng, 10)

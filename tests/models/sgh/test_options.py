@@ -39,7 +39,7 @@ def quick(**options: Any) -> SGH:
             {"recipe__patience": 3, "recipe__validation_fraction": 1.0},
             "validation_fraction must lie between",
         ),
-        ({"recipe__terms": {"entropy": 1.0}}, "a name in terms must be one of"),
+        ({"recipe__terms": {"surprise": 1.0}}, "a name in terms must be one of"),
         ({"max_rows": 0}, "max_rows must be at least 1, or None"),
         ({"neighbors": 2.5}, "neighbors must be a whole number"),
         ({"recipe": "paper"}, "recipe must be None or a Recipe"),

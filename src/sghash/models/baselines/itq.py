@@ -60,7 +60,7 @@ class ITQ(BinaryHasher):
         the rotation and at the end; it never rises.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(decodes=True, tables=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(decodes=True, tables=True, onnx=True)
     learned_names: ClassVar[tuple[str, ...]] = (
         "mean_",
         "projection_",

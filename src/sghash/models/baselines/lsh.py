@@ -37,7 +37,7 @@ class LSH(BinaryHasher):
         A bit is set where the centred vector times its column is positive.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities()
+    capabilities: ClassVar[Capabilities] = Capabilities(onnx=True)
     learned_names: ClassVar[tuple[str, ...]] = ("mean_", "projection_")
 
     def __init__(self, n_bits: int = 64, *, center: bool = True, random_state: Seed = None) -> None:

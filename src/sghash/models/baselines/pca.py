@@ -42,7 +42,7 @@ class PCAHashing(BinaryHasher):
         Variances along the axes used, from large to small.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities()
+    capabilities: ClassVar[Capabilities] = Capabilities(onnx=True)
     learned_names: ClassVar[tuple[str, ...]] = ("mean_", "projection_", "variances_")
 
     def __init__(self, n_bits: int = 64, *, random_state: Seed = None) -> None:

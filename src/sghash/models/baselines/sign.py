@@ -44,7 +44,7 @@ class SignHashing(BinaryHasher):
         With `rotate`, the directions of all bits; otherwise of those beyond d.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities()
+    capabilities: ClassVar[Capabilities] = Capabilities(onnx=True)
     learned_names: ClassVar[tuple[str, ...]] = ("threshold_", "directions_")
 
     def __init__(

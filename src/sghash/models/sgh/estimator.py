@@ -120,7 +120,7 @@ class SGH(GenerativeHasher):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        decodes=True, tables=True, sharpens=True, online=True, supervised=True
+        decodes=True, tables=True, sharpens=True, online=True, supervised=True, onnx=True
     )
     presets: ClassVar[tuple[str, ...]] = tuple(PRESETS)
     learned_names: ClassVar[tuple[str, ...]] = (

@@ -65,6 +65,7 @@ def test_exact_pair_gradient_is_the_slope_of_the_enumerated_loss(logits, coding)
     assert found.offset == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", ["signed", "binary"])
 @pytest.mark.parametrize("estimator", ["distributional", "approximate"])
 def test_draws_are_unbiased_or_known_to_be_biased(logits, coding, estimator):

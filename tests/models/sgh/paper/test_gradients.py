@@ -99,6 +99,7 @@ def test_exact_is_the_slope_of_the_objective(
     np.testing.assert_allclose(found, slopes, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("coding", CODINGS)
 def test_mean_of_draws_lies_within_its_error_bars(
     make_model: Any, rng: np.random.Generator, coding: str

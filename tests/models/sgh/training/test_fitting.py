@@ -142,6 +142,7 @@ print(SGH(n_bits=16, n_steps=100, gradient={gradient!r}, random_state=3).fit(X).
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gradient", ["approximate", "exact"])
 def test_same_seed_same_model_in_another_process(gradient: str) -> None:
     X = np.random.default_rng(0).standard_normal((2000, 24)).astype(np.float32)

@@ -12,6 +12,7 @@ from sghash.kernels.learning import training as kernels
 from sghash.models.sgh.losses.terms import (
     TERMS,
     Confidence,
+    Entropy,
     TermGradient,
     Terms,
     TermView,
@@ -268,7 +269,28 @@ def test_weight_decay_and_confidence_slopes(rng: np.random.Generator) -> None:
     # The true slope, plus what passes through the threshold as if it were the sigmoid.
     passed = -logits * p * (1 - p)
     np.testing.assert_allclose(confidence.logits, 0.2 * (p - likelier + passed) / N_ROWS)
-    assert set(TERMS) == {"confidence", "weight_decay"}
+    assert set(TERMS) == {"confidence", "entropy", "weight_decay"}
+
+
+def test_the_entropy_term_takes_the_entropy_out_of_the_divergence(
+    rng: np.random.Generator,
+) -> None:
+    parameters = some_parameters(rng)
+    batch = some_batch(rng)
+    logits = batch.vectors @ parameters["encoder_weights"] + parameters["encoder_bias"]
+    p = sigmoid(logits)
+    view = TermView(batch.rows, batch.vectors, logits, p, None, None, parameters)
+    found = Entropy(1.0).gradient(view)
+    entropies = -(p * np.log(p) + (1 - p) * np.log(1 - p)).sum(axis=1)
+    assert found.loss == pytest.approx(entropies.mean(), rel=1e-5)
+    out = []
+    for weight, terms in ((1.0, Terms([Entropy(1.0)])), (0.0, Terms())):
+        into = parameters.zeros()
+        step = GaussianStep(estimator="exact", coding="signed", terms=terms)
+        step.gradient(parameters, batch, weight, rng, into)
+        out.append(into["encoder_bias"])
+    prior = -(p * (1 - p) * parameters["prior_logits"]).mean(axis=0)
+    np.testing.assert_allclose(out[0] - out[1], prior, rtol=1e-3, atol=1e-4)
 
 
 def test_code_values_are_what_the_decoder_sees() -> None:

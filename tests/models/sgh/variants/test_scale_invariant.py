@@ -97,6 +97,7 @@ def test_exact_gradient_is_the_slope_of_the_objective(problem):
         assert np.allclose(out[name], slopes, rtol=1e-6, atol=1e-7), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["distributional", "approximate"])
 def test_draws_average_to_the_exact_gradient_or_are_biased(problem, estimator):
     parameters, rows = problem

@@ -174,6 +174,21 @@ class Confidence(_PlainTerm):
         return TermGradient(loss, logits=scale * ((p - likelier) - z * p * (1 - p)))
 
 
+class Entropy(_PlainTerm):
+    """weight * mean of the entropy of q(h | x), in nats.
+
+    The divergence of the paper holds it with the opposite sign: weight 1 takes it out of there and
+    leaves the prior, where `kl_weight=0` takes out both.
+    """
+
+    def gradient(self, view: TermView) -> TermGradient:
+        """Loss and gradient by the logits."""
+        p, z = view.probabilities, view.logits
+        scale = self.weight / len(p)
+        loss = float((softplus(z) - p * z).sum(dtype=np.float64)) * scale
+        return TermGradient(loss, logits=-scale * z * p * (1 - p))
+
+
 class WeightDecay(_PlainTerm):
     """weight / 2 * (|W|² + |U|²), and |V|² + |O|² of a hidden layer, in the trainer's units."""
 
@@ -191,7 +206,11 @@ class WeightDecay(_PlainTerm):
 
 
 #: Terms that an option can name, each with its weight.
-TERMS: dict[str, Callable[[float], Term]] = {"confidence": Confidence, "weight_decay": WeightDecay}
+TERMS: dict[str, Callable[[float], Term]] = {
+    "confidence": Confidence,
+    "entropy": Entropy,
+    "weight_decay": WeightDecay,
+}
 
 
 def make_terms(option: Mapping[str, float] | Sequence[Term]) -> list[Term]:

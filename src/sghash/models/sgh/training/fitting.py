@@ -240,7 +240,7 @@ def train_ranked(
         n_pairs=plan.n_pairs,
     )
     start = make_start(
-        settings.recipe.init, vectors[: plan.n_sample], settings.n_bits, coding=settings.coding,
+        settings.recipe.init, vectors[: plan.n_start], settings.n_bits, coding=settings.coding,
         rng=rng, logit_spread=SPREAD,
     )  # fmt: skip
     hidden = hidden_start(vectors[: plan.n_sample], settings.hidden, settings.n_bits, rng)

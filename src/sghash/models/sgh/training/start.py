@@ -19,6 +19,8 @@ from sghash.validation import Vectors
 
 START_ROWS = 10_000
 ITQ_ITERATIONS = 20
+#: Vectors that an iteration sees where there are more; iterations then; share that is remembered.
+ROTATED_ROWS, LONG_ITERATIONS, MEMORY = 6000, 120, 0.95
 #: Standard deviation of the first logits: bits begin nearly decided, those at the border can move.
 LOGIT_SPREAD = 4.0
 #: Smallest noise variance, as a share of the mean variance of a column.
@@ -37,14 +39,22 @@ class Start(NamedTuple):
 
 
 def itq_projection(sample: Vectors, n_bits: int, rng: np.random.Generator) -> Vectors:
-    """Projection (d, n_bits): principal axes, rotated by iterative quantization."""
-    axes = leading_axes(sample, n_bits, rng)
-    components = sample @ axes
+    """Projection (d, n_bits): principal axes, rotated by iterative quantization.
+
+    Of many vectors every iteration sees others, and remembers the earlier ones less and less: a
+    rotation of many numbers fits what it has seen too well if that is always the same.
+    """
+    axes = leading_axes(sample[:ROTATED_ROWS], n_bits, rng)
     rotation = semi_orthogonal(axes.shape[1], n_bits, rng).astype(np.float32)
-    for _ in range(ITQ_ITERATIONS if axes.shape[1] else 0):
+    first, many = 0, len(sample) >= 2 * ROTATED_ROWS
+    cross = np.zeros(rotation.shape, dtype=np.float32)
+    for _ in range(0 if not axes.shape[1] else LONG_ITERATIONS if many else ITQ_ITERATIONS):
+        components = sample[first : first + ROTATED_ROWS] @ axes if many else sample @ axes
         signs = code_values(components @ rotation > 0, "signed")
-        left, _, right = np.linalg.svd(components.T @ signs, full_matrices=False)
+        cross = components.T @ signs + np.float32(MEMORY if many else 0) * cross
+        left, _, right = np.linalg.svd(cross, full_matrices=False)
         rotation = (left @ right).astype(np.float32)
+        first = first + ROTATED_ROWS if first + 2 * ROTATED_ROWS <= len(sample) else 0
     return axes @ rotation
 
 
