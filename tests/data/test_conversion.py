@@ -38,7 +38,7 @@ def test_every_format_converts_to_npy_and_keeps_its_hash(tmp_path: Path, ending:
     assert content_hash(first) == content_hash(second) == content_hash(array)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     array=hnp.arrays(
         np.float32,

@@ -19,6 +19,7 @@ SETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SETS))
 def test_real_sets_open_as_described(data_folder: Path, name: str) -> None:
     found = load_dataset(name, fetch=False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from sghash.data import content_hash, open_vectors
+from sghash.data import content_hash, open_vectors, parts_of
 from sghash.data.readers.bigann import read_neighbors
 from sghash.data.readers.hdf5 import read_metric
 from sghash.data.readers.idx import read_labels
@@ -49,6 +52,112 @@ def test_parts_must_agree() -> None:
         JoinedSource([ArraySource(np.ones((2, 3))), ArraySource(np.ones((2, 4)))])
     with pytest.raises(InvalidInput, match="nothing to join"):
         JoinedSource([])
+
+
+def _write_arrow(path: Path, table: Any) -> None:
+    import pyarrow.feather
+    import pyarrow.parquet
+
+    if path.suffix == ".parquet":
+        pyarrow.parquet.write_table(table, path)
+    else:
+        pyarrow.feather.write_feather(table, path)
+
+
+def _write_table(path: Path, columns: dict[str, np.ndarray]) -> None:
+    """Tables of one width, whose columns each format calls by the names given."""
+    import pyarrow as pa
+
+    table = pa.table({name: list(rows) for name, rows in columns.items()})
+    if path.suffix in (".parquet", ".feather"):
+        _write_arrow(path, table)
+    elif path.suffix == ".jsonl":
+        lines = [json.dumps({n: np.asarray(v).tolist() for n, v in row.items()})
+                 for row in table.to_pylist()]  # fmt: skip
+        path.write_text("\n".join(lines))
+    elif path.suffix == ".csv":
+        cells = [
+            ",".join(columns),
+            *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True)),
+        ]
+        path.write_text("\n".join(cells))
+    else:
+        np.savez(path, **columns)
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".feather", ".jsonl", ".npz"])
+def test_parts_that_choose_other_columns_are_refused(tmp_path: Path, ending: str) -> None:
+    one, other = np.ones((3, 4), np.float32), np.zeros((3, 4), np.float32)
+    _write_table(tmp_path / f"a{ending}", {"vectors": one, "rows": one, "values": other})
+    first = open_vectors(tmp_path / f"a{ending}").columns[0]
+    _write_table(tmp_path / f"b{ending}", {"rows": one})
+    with pytest.raises(InvalidInput, match=rf"b{ending} .* rows, .*a{ending} from {first}: name"):
+        open_vectors(tmp_path)
+    assert np.array_equal(np.asarray(open_vectors(tmp_path, key="rows")), np.ones((6, 4)))
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".feather", ".csv"])
+def test_parts_whose_columns_stand_in_another_order_are_refused(
+    tmp_path: Path, ending: str
+) -> None:
+    columns = {name: np.full(3, i + 0.5, np.float32) for i, name in enumerate("xyz")}
+    _write_table(tmp_path / f"a{ending}", columns)
+    _write_table(tmp_path / f"b{ending}", dict(reversed(columns.items())))
+    with pytest.raises(InvalidInput, match=rf"b{ending} .* z, y, x in another order, .* x, y, z"):
+        open_vectors(tmp_path)
+    assert open_vectors(tmp_path / f"b{ending}").columns == ("z", "y", "x")
+
+
+@pytest.mark.parametrize(
+    "ending", [".npy", ".npz", ".parquet", ".feather", ".fbin", ".hdf5", ".safetensors", ".csv"]
+)
+def test_parts_without_rows_are_skipped(tmp_path: Path, ending: str) -> None:
+    """An engine writes a part for every worker, also for one that had nothing to write."""
+    rows = np.arange(12, dtype=np.float32).reshape(3, 4)
+    for folder, parts in (("some", (rows[:0], rows, rows[:0])), ("none", (rows[:0], rows[:0]))):
+        (tmp_path / folder).mkdir()
+        for name, part in zip("abc", parts, strict=False):
+            _write_rows(tmp_path / folder / f"{name}{ending}", part)
+    assert np.array_equal(np.asarray(open_vectors(tmp_path / "some")), rows)
+    assert [part.path.name for part in parts_of(tmp_path / "some")] == [f"b{ending}"]
+    files = [tmp_path / "some" / f"{name}{ending}" for name in "ab"]
+    assert np.array_equal(np.asarray(open_vectors(files)), rows)
+    with pytest.raises(InvalidInput, match=rf"none of 2 files has a row, .*a{ending} is the first"):
+        open_vectors(tmp_path / "none")
+    with pytest.raises(BadFile):
+        open_vectors(files[0])
+    files[0].write_bytes(b"")  # which is not whole
+    with pytest.raises(BadFile):
+        open_vectors(tmp_path / "some")
+
+
+def _write_rows(path: Path, rows: np.ndarray) -> None:
+    if path.suffix == ".npy":
+        np.save(path, rows)
+    elif path.suffix == ".fbin":
+        path.write_bytes(np.array(rows.shape, np.uint32).tobytes() + rows.tobytes())
+    elif path.suffix == ".hdf5":
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(path, "w") as file:
+            file["train"] = rows
+    elif path.suffix == ".safetensors":
+        save_file({"vectors": rows}, path)
+    elif path.suffix == ".csv":
+        _write_table(path, dict(zip("wxyz", rows.T, strict=True)))
+    elif path.suffix == ".npz":
+        np.savez(path, vectors=rows)
+    else:
+        import pyarrow as pa
+
+        column = pa.FixedSizeListArray.from_arrays(pa.array(rows.ravel()), 4)
+        _write_arrow(path, pa.table({"vectors": column}))
+
+
+def test_parts_without_names_are_joined_as_they_stand(tmp_path: Path) -> None:
+    """A table that was cut into pieces has its names in the first one only."""
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    (tmp_path / "b.csv").write_text("3,4\n")
+    assert np.asarray(open_vectors(tmp_path)).tolist() == [[1, 2], [3, 4]]
 
 
 def test_arrays_that_are_no_tables() -> None:
@@ -180,3 +289,18 @@ def test_folders_of_several_formats_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "b.npz", x=np.ones((2, 2)))
     with pytest.raises(InvalidInput, match="of one format"):
         open_vectors(tmp_path)
+
+
+def test_a_row_of_a_large_row_group_does_not_load_the_group(tmp_path: Path) -> None:
+    """Many files of a folder may be half read at a time: each must hold little."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = np.random.default_rng(0).standard_normal((100_000, 64)).astype(np.float32)
+    for name in "ab":
+        column = pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), 64)
+        table = pa.table({"vectors": column})
+        pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=10**6)
+    del column, table
+    source, before = open_vectors(tmp_path), pa.total_allocated_bytes()
+    for first in (5, 100_005):
+        assert np.array_equal(source.read(first, first + 9), rows[5:14])
+    assert pa.total_allocated_bytes() - before < rows.nbytes / 2

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sghash.data.sources import JoinedSource, RowSource
+from sghash.data.sources import JoinedSource, NoRows, RowSource
 from sghash.errors import BadFile, InvalidInput, MissingData
 from sghash.files import check_plain_file
 
@@ -74,7 +74,8 @@ def open_vectors(
     Parameters
     ----------
     path : path, or sequence of paths
-        A file, a folder whose files are the parts (in order of their names), or several files.
+        A file, a folder whose files are the parts (in order of their names), or several files;
+        parts without rows are skipped.
     key : str or None
         Which table, where a file can hold several: the array of a `.npz`, the dataset of an HDF5
         file ("train" if None), the column of a Parquet, Arrow or CSV file or several as in "d*",
@@ -88,10 +89,58 @@ def open_vectors(
         `shape`, `dtype`, `read(start, stop)`, `shard(rank, of)`, `batches(n_rows)`; models take
         it in place of an array, and `np.asarray` loads it.
     """
-    paths = _parts(path)
-    parts = [_open_one(part, key) for part in paths]
+    parts = [part.source for part in parts_of(path, key=key)]
     source = parts[0] if len(parts) == 1 else JoinedSource(parts)
     return source if start == 0 and stop is None else source.rows(start, stop)
+
+
+class Part(NamedTuple):
+    """One file of several, and the vectors in it."""
+
+    path: Path
+    source: RowSource
+
+
+def parts_of(
+    path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *, key: str | None = None
+) -> Iterator[Part]:
+    """Open the files that a path means, one after the other.
+
+    Each file chooses its columns by itself: those that choose others than the first are refused.
+    Of several files, or of a folder, those without rows are skipped: engines write such parts.
+    """
+    first: Part | None = None
+    files = files_of(path)
+    alone = isinstance(path, (str, os.PathLike)) and files == [Path(path)]
+    for file in files:
+        try:
+            part = Part(file, _open_one(file, key))
+        except NoRows:
+            if alone:
+                raise
+            continue
+        if first is None:
+            first = part
+        elif first.source.columns and part.source.columns:
+            _refuse_other_columns(first, part)
+        yield part
+    if files and first is None:
+        raise InvalidInput(
+            f"none of {len(files)} files has a row, {files[0]} is the first: give some that have"
+        )
+
+
+def _refuse_other_columns(first: Part, other: Part) -> None:
+    own, expected = other.source.columns, first.source.columns
+    if own == expected:
+        return
+    shown = [", ".join([*names[:3], *(["..."] if len(names) > 3 else [])])
+             for names in (own, expected)]  # fmt: skip
+    order = " in another order" if sorted(own) == sorted(expected) else ""
+    raise InvalidInput(
+        f"the vectors of {other.path} would come from the columns {shown[0]}{order}, those of "
+        f"{first.path} from {shown[1]}: name the column by key=, or give the files one schema"
+    )
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -109,7 +158,8 @@ def ending_of(path: str | os.PathLike[str]) -> str | None:
     return max((ending for ending in READERS if name.endswith(ending)), key=len, default=None)
 
 
-def _parts(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+def files_of(path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """The files that a path means: itself, those of a folder by their names, several as given."""
     if not isinstance(path, (str, os.PathLike)):
         return [Path(part) for part in path]
     if not Path(path).is_dir():
@@ -134,6 +184,8 @@ def _open_one(path: Path, key: str | None) -> RowSource:
         raise InvalidInput(f"a {ending} file holds one table and takes no key, got {key!r}")
     try:
         source: RowSource = importlib.import_module(READERS[ending]).open_source(path, key=key)
+    except NoRows:
+        raise
     except BadFile as error:
         looks = _looks_like(path)
         if looks is None or ending == looks or (looks == "a gzip file" and ending.endswith(".gz")):

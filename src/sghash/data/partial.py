@@ -116,7 +116,10 @@ def read_validator(part: Path, url: str) -> str | None:
 def write_validator(part: Path, url: str, validator: str | None) -> None:
     """Note of which version of `url` the file `part` is."""
     text = json.dumps({"url": url, "validator": validator}).encode()
-    write_atomically(_notes(part), lambda stream: stream.write(text))
+    notes = _notes(part)
+    if notes.is_fifo():  # nobody but us has a use for that name
+        notes.unlink()
+    write_atomically(notes, lambda stream: stream.write(text))
 
 
 def forget(part: Path) -> None:

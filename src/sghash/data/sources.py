@@ -21,6 +21,10 @@ from sghash.errors import BadFile, InvalidDtype, InvalidInput
 BLOCK_BYTES = 1 << 24
 
 
+class NoRows(BadFile):
+    """A file that is whole, and has no rows: alone it is of no use, among others it is skipped."""
+
+
 def bad_file(path: Path | str, offset: int, *, expected: str, found: str) -> BadFile:
     """The one sentence about a file that is not what it claims: where, what, and what instead."""
     return BadFile(f"{path}, byte {offset}: expected {expected}, found {found}")
@@ -32,14 +36,20 @@ def check_stored(path: Path, offset: int, shape: tuple[int, ...], dtype: np.dtyp
         raise bad_file(path, offset, expected="real numbers of at most 8 bytes", found=str(dtype))
     if len(shape) != 2 or min(shape) < 1:
         expected = "a table of two dimensions, both at least 1"
-        raise bad_file(path, offset, expected=expected, found=f"shape {shape}")
+        error = bad_file(path, offset, expected=expected, found=f"shape {shape}")
+        raise NoRows(str(error)) if len(shape) == 2 and not shape[0] else error
 
 
 class RowSource(ABC):
-    """Abstract: vectors `shape` (n, d) of type `dtype`, read by ranges of rows."""
+    """Abstract: vectors `shape` (n, d) of type `dtype`, read by ranges of rows.
+
+    `columns` are the names that the reader chose in a file with named columns or tables, in their
+    order; empty where the file has no names.
+    """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    columns: tuple[str, ...] = ()
 
     @abstractmethod
     def _rows(self, start: int, stop: int) -> NDArray[Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.data.choosing import Chosen, Column, choose
-from sghash.data.sources import BLOCK_BYTES, RowSource, bad_file
+from sghash.data.sources import BLOCK_BYTES, NoRows, RowSource, bad_file
 from sghash.optional import require
 
 MAX_WIDTH = 1 << 22
@@ -41,6 +41,7 @@ class ColumnarSource(RowSource):
         try:
             schema = self._open()
             self.chosen = choose(path, [column_of(field) for field in schema], key)
+            self.columns = self.chosen.names
             self.dtype = self._stored_type(schema)
             self.shape = (int(self.limits[-1]), self._width(schema))
             self._check()
@@ -95,6 +96,8 @@ class ColumnarSource(RowSource):
                 parts.append(block[skip:take])
             self._position += take
             self._left = block[take:] if take < len(block) else None
+        if self._position == self.shape[0]:
+            self._blocks = None  # with it goes what it has read: a folder has many files
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def _decoded(self, group: int, row: int) -> Iterator[NDArray[Any]]:
@@ -161,7 +164,8 @@ class ColumnarSource(RowSource):
     def _checked_width(self, width: int) -> int:
         if not 1 <= width <= MAX_WIDTH or not self.limits[-1]:
             found = f"{self.limits[-1]} rows of width {width}"
-            raise self._wrong(0, "at least one row of at least one number", found)
+            error = self._wrong(0, "at least one row of at least one number", found)
+            raise error if self.limits[-1] else NoRows(str(error))
         return width
 
     def _wrong(self, row: int, expected: str, found: str) -> Exception:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.data.readers.stream import MAX_DEFLATE_RATIO
-from sghash.data.sources import RowSource, bad_file
+from sghash.data.sources import NoRows, RowSource, bad_file
 from sghash.errors import InvalidInput, SghashError
 from sghash.optional import require
 
@@ -65,7 +65,7 @@ class Hdf5Source(RowSource):
     """A two-dimensional dataset; the file is opened for each block, so a source can travel."""
 
     def __init__(self, path: Path, key: str) -> None:
-        self.path, self.key = path, key
+        self.path, self.key, self.columns = path, key, (key,)
         with _opened(path) as file:
             stored = self._dataset(file)
             self.shape = (int(stored.shape[0]), int(stored.shape[1]))
@@ -104,7 +104,8 @@ class Hdf5Source(RowSource):
         dtype, shape = np.dtype(stored.dtype), tuple(int(length) for length in stored.shape)
         if dtype.kind not in "fiu" or dtype.itemsize > 8 or len(shape) != 2 or min(shape) < 1:
             expected = f"a table of real numbers in {self.key!r}"
-            raise bad_file(self.path, 0, expected=expected, found=f"{dtype} of shape {shape}")
+            error = bad_file(self.path, 0, expected=expected, found=f"{dtype} of shape {shape}")
+            raise NoRows(str(error)) if len(shape) == 2 and not shape[0] else error
         if stored.is_virtual or stored.external:
             expected = f"the numbers of {self.key!r} in this file"
             raise bad_file(self.path, 0, expected=expected, found="a reference to other files")

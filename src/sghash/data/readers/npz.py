@@ -33,7 +33,12 @@ def open_source(path: Path, *, key: str | None) -> RowSource:
     if name not in members:
         listed = ", ".join(sorted(members)) or "no arrays"
         raise InvalidInput(f"{path} has no array {name!r}, it has {listed}: choose one as key")
-    info = members[name]
+    source = _open_array(path, members[name], name)
+    source.columns = (name,)
+    return source
+
+
+def _open_array(path: Path, info: zipfile.ZipInfo, name: str) -> RowSource:
     header = _header(path, info)
     shape = npy.table_shape(path, header)
     if info.compress_type == zipfile.ZIP_STORED:

@@ -40,7 +40,9 @@ def open_source(path: Path, *, key: str | None) -> RowSource:
         expected = f"{shape[0] * shape[1] * stored.itemsize} bytes for {name!r} of shape {shape}"
         raise bad_file(path, size + first, expected=expected, found=f"{last - first}")
     rows = FixedRows(path, size + first, (shape[0], shape[1]), stored)
-    return HalfRows(rows) if kind == "BF16" else rows
+    source = HalfRows(rows) if kind == "BF16" else rows
+    source.columns = (name,)
+    return source
 
 
 class HalfRows(RowSource):

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.data.choosing import Chosen, Column, choose
-from sghash.data.sources import RowSource
+from sghash.data.sources import NoRows, RowSource
 from sghash.errors import BadFile
 from sghash.files import storage_errors
 
@@ -33,10 +33,11 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 
 class Row(NamedTuple):
-    """A vector, and the line it stands in."""
+    """A vector, the line it stands in, and the columns it was taken from, where they have names."""
 
     line: int
     numbers: Any
+    columns: tuple[str, ...] = ()
 
 
 def open_source(path: Path, *, key: str | None) -> RowSource:
@@ -57,7 +58,7 @@ class TextSource(RowSource):
         self._copy = tempfile.TemporaryFile(prefix="sghash-")  # noqa: SIM115 - until `__del__`
         n = width = 0
         with storage_errors(tempfile.gettempdir()), open(self.path, "rb") as stream:
-            for line, numbers in _rows(stream, self.path, self.key):
+            for line, numbers, names in _rows(stream, self.path, self.key):
                 row = _as_floats(self.path, line, numbers)
                 if n and len(row) != width:
                     found = f"{len(row)} numbers, {width} before: expected as many"
@@ -65,11 +66,13 @@ class TextSource(RowSource):
                 if not len(row):
                     raise _wrong(self.path, line, f"expected {_EXPECTED}, found none")
                 self._copy.write(row.tobytes())
-                n, width = n + 1, len(row)
+                n, width, self.columns = n + 1, len(row), names
         if not n:
             size = self.path.stat().st_size
             what = "empty lines only" if size else "an empty file"
-            raise _wrong(self.path, 1, f"expected one vector per line, found {what}")
+            error = _wrong(self.path, 1, f"expected one vector per line, found {what}")
+            # A file of no bytes is more often one that was never written.
+            raise NoRows(str(error)) if size else error
         self._copy.flush()
         self.shape = (n, width)
 
@@ -159,7 +162,7 @@ def _plain(lines: Iterator[str], path: Path, key: str | None) -> Iterator[Row]:
             if key is None and all(column.kind != "list" for column in columns):
                 raise _wrong(path, number, f"expected {_EXPECTED}, found {text[:40]!r}")
             chosen = choose(path, columns, key)
-        yield Row(number, _of_record(path, number, record, chosen))
+        yield Row(number, _of_record(path, number, record, chosen), chosen.names)
 
 
 def _record(path: Path, number: int, text: str) -> dict[str, Any]:
@@ -195,6 +198,7 @@ def _cells(lines: Iterator[str], path: Path, key: str | None, delimiter: str) ->
     reader = csv.reader(_again(first, lines), delimiter=delimiter, strict=True)
     header: list[str] | None = None
     places: list[int] | None = None
+    names: tuple[str, ...] = ()
     is_list = False
     try:
         for cells in filter(None, reader):
@@ -204,13 +208,14 @@ def _cells(lines: Iterator[str], path: Path, key: str | None, delimiter: str) ->
             if places is None:
                 places, is_list = _chosen_places(path, header, cells, key)
                 width = len(cells)
+                names = () if header is None else tuple(header[place] for place in places)
             if len(cells) != width:
                 found = f"{len(cells)} cells, {width} before: expected as many"
                 raise _wrong(path, reader.line_num, found)
+            numbers: Any = [cells[place] for place in places]
             if is_list:
-                yield Row(reader.line_num, numbers_of(cells[places[0]], reader.line_num, path))
-            else:
-                yield Row(reader.line_num, [cells[place] for place in places])
+                numbers = numbers_of(numbers[0], reader.line_num, path)
+            yield Row(reader.line_num, numbers, names)
     except csv.Error as error:
         raise _wrong(path, reader.line_num, f"expected cells, found {error}") from error
 
