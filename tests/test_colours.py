@@ -68,6 +68,28 @@ def test_no_two_methods_share_marker_and_line():
     assert len({(style.marker, style.line) for style in METHODS.values()}) == len(METHODS)
 
 
+# Drawn in one figure, and once hard to tell apart.
+TOGETHER = [
+    ("SGH", "SGH(neighbors=10)", "SGH, asymmetric", "SGH.paper", "ITQ"),
+    ("ProductQuantizer", "OPQ", "GenerativeQuantizer"),
+    ("RaBitQ", "HNSWFlat", "IVFFlat", "SGH"),
+    ("ITQ", "BinaryAutoencoder", "SphericalHashing", "SpectralHashing"),
+]
+
+
+@pytest.mark.parametrize("names", TOGETHER)
+def test_methods_drawn_together_differ_in_colour_and_marker(names):
+    for one, other in combinations(names, 2):
+        seen = [lab(linear(METHODS[name].colour)) for name in (one, other)]
+        assert np.linalg.norm(seen[0] - seen[1]) > 18, (one, other)
+        assert METHODS[one].marker != METHODS[other].marker
+
+
+def test_series_that_are_no_methods_have_no_colour_of_one():
+    colours = {style.colour for style in series_styles([f"{n} bits" for n in range(7)])}
+    assert len(colours) == 7 and not colours & {style.colour for style in METHODS.values()}
+
+
 @pytest.mark.parametrize("eye", DICHROMATS)
 def test_the_methods_seen_most_differ_for_the_colour_blind(eye):
     shown = ["SGH", "ITQ", "SignHashing"]
@@ -77,7 +99,7 @@ def test_the_methods_seen_most_differ_for_the_colour_blind(eye):
 
 
 def test_variants_look_like_their_method():
-    assert method_style("SGH(n_steps=9)") == method_style("SGH, asymmetric") == METHODS["SGH"]
+    assert method_style("SGH(n_steps=9)") == method_style("SGH, sharpened") == METHODS["SGH"]
     assert method_style("SGH.paper(n_steps=9)") == METHODS["SGH.paper"]
     assert method_style("LSH(center=False)") == METHODS["LSH"]
 
@@ -89,11 +111,12 @@ def test_an_unknown_method_is_refused(name):
 
 
 def test_series_all_look_different_and_keep_their_colour():
-    names = ["SGH", "SGH, asymmetric", "SGH, neighbours", "ITQ", *(f"{n} bits" for n in range(9))]
+    names = ["SGH", "SGH, sharpened", "SGH, neighbours", "ITQ", *(f"{n} bits" for n in range(9))]
     styles = series_styles(names)
     assert len(set(styles)) == len(names)
     assert {style.colour for style in styles[:3]} == {METHODS["SGH"].colour}
     assert len({style.line for style in styles[:3]}) == 3
+    assert len({style.marker for style in styles[:3]}) == 3
     assert styles[3] == METHODS["ITQ"] and all(isinstance(style, MethodStyle) for style in styles)
 
 

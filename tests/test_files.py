@@ -44,6 +44,14 @@ def test_a_missing_folder_is_one_sentence(tmp_path):
         write_atomically(tmp_path / "no" / "file", lambda stream: stream.write(b""))
 
 
+def test_nothing_but_a_file_is_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(StorageError, match="it is no file"):
+        write_atomically(pipe, lambda stream: stream.write(b"x"))
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
 def test_a_full_disk_really(tmp_path):
     """/dev/full answers every write with ENOSPC."""
     if not os.path.exists("/dev/full"):

@@ -27,6 +27,9 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
         pack_bits as pack_bits,
         unpack_bits as unpack_bits,
     )
+    from sghash.client import (
+        connect as connect,
+    )
     from sghash.collection import (
         Collection as Collection,
     )
@@ -81,7 +84,7 @@ if TYPE_CHECKING:  # what `__getattr__` resolves, for type checkers and editors
         merge_neighbors as merge_neighbors,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Public name -> module that defines it.
 _HOMES = {
@@ -103,6 +106,7 @@ _HOMES = {
     "StorageError": "sghash.errors",
     "PartitionedIndex": "sghash.index",
     "TableIndex": "sghash.index",
+    "connect": "sghash.client",
     "convert": "sghash.data.conversion",
     "evaluate": "sghash.evaluation.comparison",
     "ground_truth": "sghash.evaluation.truth",

@@ -17,6 +17,8 @@ from sghash.errors import InvalidInput
 INK, FAINT, GRID, PAPER = "#1f2328", "#656c76", "#d9dce1", "#ffffff"
 #: The same on dark paper.
 DARK_INK, DARK_FAINT, DARK_GRID, DARK_PAPER = "#e8eaed", "#9aa2ad", "#32373f", "#15171c"
+#: What each becomes on a dark page.
+DARK = {INK: DARK_INK, FAINT: DARK_FAINT, GRID: DARK_GRID, PAPER: DARK_PAPER}
 
 
 class MethodStyle(NamedTuple):
@@ -30,38 +32,43 @@ class MethodStyle(NamedTuple):
 #: Every method that is compared anywhere, by the name it has in result rows.
 METHODS: dict[str, MethodStyle] = {
     "SGH": MethodStyle("#d55e00", "o", "-"),
+    "SGH(neighbors=10)": MethodStyle("#d81b60", "*", "-"),
+    "SGH, asymmetric": MethodStyle("#9a5330", "X", "-."),
     "SGH.paper": MethodStyle("#a87900", "D", "--"),
     "SGH.authors_script": MethodStyle("#9c6b3c", "X", ":"),
     "ScaleInvariantSGH": MethodStyle("#c25a45", "o", "--"),
     "GeneralSGH": MethodStyle("#b0603a", "D", "-."),
-    "DeepSGH": MethodStyle("#b3474f", "s", "--"),
-    "GenerativeQuantizer": MethodStyle("#9a5fd0", "D", "-"),
+    "DeepSGH": MethodStyle("#5c6fe0", "s", "--"),
+    "GenerativeQuantizer": MethodStyle("#a438e0", "D", "-"),
     "ITQ": MethodStyle("#0072b2", "s", "-"),
     "SignHashing": MethodStyle("#7a7f87", "v", "-."),
     "LSH": MethodStyle("#009e73", "^", "--"),
     "PCAHashing": MethodStyle("#c766a0", "P", "-."),
-    "SpectralHashing": MethodStyle("#7b61c9", "<", ":"),
-    "SphericalHashing": MethodStyle("#0b8a8a", ">", "--"),
-    "KMeansHashing": MethodStyle("#d1495b", "h", "-."),
+    "SpectralHashing": MethodStyle("#6f62cc", "<", ":"),
+    "SphericalHashing": MethodStyle("#5f7a94", ">", "--"),
+    "KMeansHashing": MethodStyle("#8c6d5a", "h", "-."),
     "GraphHashing": MethodStyle("#5a8f00", "d", ":"),
-    "BinaryAutoencoder": MethodStyle("#2a86d1", "p", "--"),
-    "ProductQuantizer": MethodStyle("#c44ecb", "*", "-"),
-    "OPQ": MethodStyle("#a85fb5", "H", "-."),
+    "BinaryAutoencoder": MethodStyle("#00a0c5", "p", "--"),
+    "ProductQuantizer": MethodStyle("#2f9a1f", "P", "-"),
+    "OPQ": MethodStyle("#0b8f8f", "H", "-."),
     "RaBitQ": MethodStyle("#8a7a00", "8", ":"),
-    "IVFFlat": MethodStyle("#3a7ca5", "v", "-"),
-    "HNSWFlat": MethodStyle("#6b8a1f", "^", "-"),
+    "rabitqlib": MethodStyle("#b88a1e", "8", "-"),
+    "turbovec": MethodStyle("#c43c3c", "d", "-"),
+    "usearch": MethodStyle("#b0509a", "<", "--"),
+    "IVFFlat": MethodStyle("#7a5fd8", "v", "-"),
+    "HNSWFlat": MethodStyle("#c2478f", "^", "-"),
     "PCAReconstruction": MethodStyle("#4f8f8b", "x", "-"),
     "exact": MethodStyle(FAINT, ".", "-"),
 }
 
-# For series that are not methods (lengths, batch sizes): in this order.
-_SPARE_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#c766a0", "#a87900", "#7b61c9", "#7a7f87")
+# For series that are not methods (lengths, batch sizes), in this order: none is a method's.
+_SPARE_COLOURS = ("#4477aa", "#cc6677", "#228844", "#a9722f", "#8866cc", "#5f8388", "#b05fae")
 _LINES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "d")
 
 
 def method_style(name: str) -> MethodStyle:
-    """Colour, marker and line of a method; "SGH(n_steps=9)" or "SGH, asymmetric" look like SGH."""
+    """Colour, marker and line of a method; "SGH(n_steps=9)" or "SGH, sharpened" look like SGH."""
     style = _known(name)
     if style is None:
         raise InvalidInput(
@@ -104,9 +111,14 @@ def _known(name: str) -> MethodStyle | None:
 
 
 def _unlike(style: MethodStyle, taken: Sequence[MethodStyle]) -> MethodStyle:
+    """The style, or one of its colour that shares neither marker nor line with those taken."""
     if style not in taken:
         return style
-    others = (MethodStyle(style.colour, marker, line) for line, marker in product(_LINES, _MARKERS))
-    used = {other.line for other in taken if other.colour == style.colour}
-    choices = [other for other in others if other not in taken]
-    return next((other for other in choices if other.line not in used), choices[0])
+    alike = [other for other in taken if other.colour == style.colour]
+    others = [MethodStyle(style.colour, marker, line) for line, marker in product(_LINES, _MARKERS)]
+    free = [other for other in others if other not in taken]
+
+    def shared(other: MethodStyle) -> int:
+        return sum((other.marker == one.marker) + (other.line == one.line) for one in alike)
+
+    return min(free, key=shared)

@@ -9,7 +9,9 @@
     ├── MissingExtra      (ImportError)   an optional package is not installed
     ├── MissingData       (FileNotFoundError)  a data set is neither here nor downloadable
     ├── Diverged          (ArithmeticError)    training left the finite numbers
-    └── StorageError      (OSError)       the disk refused: full, read-only, locked by another
+    ├── StorageError      (OSError)       the disk refused: full, read-only, locked by another
+    ├── NotAllowed        (PermissionError)    a server asks for a key, or for another one
+    └── Unreachable       (ConnectionError)    a server is not there, too busy or too slow
 
 Each also inherits from the builtin that a caller who does not know us would catch.
 What an unfitted model raises is scikit-learn's own `NotFittedError` as well.
@@ -52,6 +54,14 @@ class MissingData(SghashError, FileNotFoundError):
 
 class Diverged(SghashError, ArithmeticError):
     """Training left the finite numbers; the model is as it was before."""
+
+
+class NotAllowed(SghashError, PermissionError):
+    """A server asks for a key, or for one that may do more."""
+
+
+class Unreachable(SghashError, ConnectionError):
+    """A server is not there, does not answer in time, or has too much to do."""
 
 
 class StorageError(SghashError, OSError):

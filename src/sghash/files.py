@@ -85,6 +85,9 @@ def usual_mode() -> int:
 def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:
     """Let `write` fill a temporary sibling of `path`, then rename it into place, durably."""
     target = Path(path)
+    if target.exists() and not target.is_file() and not target.is_dir():
+        # A rename would put a file in the place of the device or pipe.
+        raise StorageError(errno.EINVAL, f"cannot write {target}: it is no file, give another name")
     with storage_errors(target):
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".tmp")
         temporary = Path(name)

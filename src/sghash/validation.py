@@ -208,7 +208,8 @@ def check_vectors(
             "np.stack(rows)"
         ) from error
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-        raise InvalidDtype(f"{name} must be real numbers, got {array.dtype}")
+        remedy = ": embed texts with a model first" if array.dtype.kind in "UT" else ""
+        raise InvalidDtype(f"{name} must be real numbers, got {array.dtype}{remedy}")
     if array.ndim == 1:
         array = array[None, :]
     if array.ndim != 2:

@@ -15,7 +15,9 @@ from sghash.collection.storage import writer
 from sghash.collection.storage.log import read_log
 from sghash.collection.storage.manifest import (
     FLAT_VERSION,
+    JOBS_VERSION,
     SEGMENT_KINDS,
+    SMALL_VERSION,
     VERSION,
     read_manifest,
 )
@@ -43,7 +45,7 @@ def bytes_():
 MODELS = {"hamming": bits, "tables": bytes_}
 
 
-def write_golden(path, model, partitions=None, keep="float16"):
+def write_golden(path, model, partitions=None, keep="float16", roles=None):
     """Every kind of file and section, written out once and never changed."""
     with Collection.create(path, model, keep_vectors=keep, partitions=partitions) as collection:
         collection.add(numbers(6), list("abcdef"), {"n": range(6), "t": ["x", None] * 3})
@@ -54,6 +56,8 @@ def write_golden(path, model, partitions=None, keep="float16"):
         writer.LOG_RECORDS = 1024
         collection.add(numbers(12)[10:], [40, 50])
         collection.delete([0])
+        if roles:
+            collection.describe(**roles)
 
 
 EXPECTED = np.vstack([numbers(9)[8:], numbers(6)[3:], numbers(12)[10:]])
@@ -137,11 +141,13 @@ def test_there_is_one_of_every_version_and_of_every_kind():
     names = sorted(path.name for path in GOLDEN.glob("collection-v*"))
     assert names == [
         "collection-v1", "collection-v2", "collection-v2-tables", "collection-v3", "collection-v4",
-        "collection-v4-int4",
+        "collection-v4-int4", "collection-v6",
     ]  # fmt: skip
     kept = {Collection.open(GOLDEN / name).stats()["keep_vectors"] for name in names}
     assert kept == {"float16", *SMALL}
-    assert VERSION == 4 and set(MODELS) == set(SEGMENT_KINDS)
+    # Version 5 is of collections with jobs: tests/collection/jobs.
+    assert SMALL_VERSION + 2 == JOBS_VERSION + 1 == VERSION == 6
+    assert set(MODELS) == set(SEGMENT_KINDS)
 
 
 def test_the_golden_lists_are_searched(monkeypatch):
@@ -153,7 +159,8 @@ def test_the_golden_lists_are_searched(monkeypatch):
 
 
 TODAY = ["collection-v2", "collection-v2-tables", "collection-v3", "collection-v4",
-         "collection-v4-int4"]  # fmt: skip
+         "collection-v4-int4", "collection-v6"]  # fmt: skip
+ROLES = {"text": "t", "label": "n", "picture": "2x3"}
 
 
 def skeleton(folder):
@@ -176,11 +183,15 @@ def test_what_is_written_today_is_the_newest_golden_collection(name, tmp_path):
     """With the model of then: one that is fitted today may be another."""
     golden = Collection.open(GOLDEN / name)
     stats = golden.stats()
-    write_golden(tmp_path / "c", golden.model, stats["partitions"], stats["keep_vectors"])
+    write_golden(
+        tmp_path / "c", golden.model, stats["partitions"], stats["keep_vectors"], golden.roles
+    )
+    assert golden.roles == (ROLES if name == "collection-v6" else {})
     assert skeleton(tmp_path / "c") == skeleton(GOLDEN / name)
 
 
 if __name__ == "__main__":
     n_lists = int(sys.argv[3]) if sys.argv[3:] and sys.argv[3] != "none" else None
     keep = sys.argv[4] if sys.argv[4:] else "float16"
-    write_golden(Path(sys.argv[1]), MODELS[sys.argv[2]](), n_lists, keep)
+    roles = ROLES if sys.argv[5:] else None
+    write_golden(Path(sys.argv[1]), MODELS[sys.argv[2]](), n_lists, keep, roles)

@@ -245,3 +245,23 @@ def test_the_lock_of_another_process_is_a_sentence(tmp_path, vectors):
         assert "Errno" not in str(caught.value) and "close that writer" in str(caught.value)
     finally:
         other.communicate("\n")
+
+
+def test_texts_conditions_and_folders_in_the_wrong_place_are_told_what_to_do(collection, vectors):
+    collection.add(vectors, metadata={"year": list(range(len(vectors)))})
+    with pytest.raises(InvalidDtype, match="embed texts with a model first"):
+        collection.search("a word")
+    with pytest.raises(InvalidInput, match="where=\"year == 'x'\""):
+        collection.search(vectors[0], where={"year": 3})
+    with pytest.raises(InvalidInput, match=r"Collection\.open"):
+        sghash.Collection("rows")
+
+
+def test_ids_without_gaps_take_no_bytes(collection, vectors):
+    collection.add(vectors)
+    collection.compact()
+    stats = collection.stats()
+    assert stats["bytes_of_row"]["id"] == 0
+    collection.delete([3])
+    collection.compact()
+    assert collection.stats()["bytes_of_row"]["id"] == 8

@@ -47,7 +47,7 @@ def right_pairs(codes, ids, radius):
     return np.stack([ids[a], ids[b], apart[a, b]], axis=1)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_tables_and_scans_give_the_answers_by_definition(model, tmp_path_factory, data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))

@@ -21,7 +21,7 @@ from sghash.collection.stored_model import check_values, encode_queries
 from sghash.collection.where.choice import allowed_rows
 from sghash.errors import InvalidInput
 from sghash.index import HammingIndex
-from sghash.index.stages import Part, Query, plan_stages, run_stages
+from sghash.index.stages import Part, Query, Stages, plan_stages, run_stages
 from sghash.neighbors import KeyedNeighbors, Neighbors
 from sghash.validation import (
     Codes,
@@ -53,13 +53,24 @@ def neighbors_of(
     target_recall: float | None = None,
 ) -> Neighbors:
     """The k nearest rows of each query, in the stages that the options or the plan ask for."""
-    state, holder = moment
-    manifest = state.manifest
-    target_recall = target_of(manifest.parsed_plan, rerank, shortlist, target_recall)
+    state = moment.state
+    target_recall = target_of(state.manifest.parsed_plan, rerank, shortlist, target_recall)
     if target_recall is not None:
         check_chosen(rerank, shortlist)
         found, _ = visited(moment, queries, k, target_recall, where, threads)
         return keyed(state, found)
+    stages, query, scoring = staged_query(moment, queries, k, rerank, shortlist)
+    parts = parts_of(state, where, scoring)
+    _say_if_fewer(state, k)
+    return keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
+
+
+def staged_query(
+    moment: Moment, queries: ArrayLike, k: int, rerank: str | None, shortlist: Any
+) -> tuple[Stages, Query, Scoring | None]:
+    """The stages that the options ask for, and what they need of the queries and the model."""
+    state, holder = moment
+    manifest = state.manifest
     stages = plan_stages(
         rerank or "none", check_k(k), shortlist, kind=manifest.kind,
         has_vectors=manifest.keep_vectors is not None,
@@ -72,9 +83,7 @@ def neighbors_of(
         codes=encode_queries(holder.model, array) if stages.needs_codes else None,
         tables=None if scoring is None else scoring.scorer.query_tables(array),
     )
-    parts = parts_of(state, where, scoring)
-    _say_if_fewer(state, k)
-    return keyed(state, run_stages(stages, parts, query, threads=check_threads(threads)))
+    return stages, query, scoring
 
 
 def target_of(

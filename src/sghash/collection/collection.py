@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from sghash.collection.moment import ModelHolder, Moment
 from sghash.collection.planning.plan import Plan
 from sghash.collection.reading import Reading
 from sghash.collection.recent import Recent
+from sghash.collection.roles import check_roles
 from sghash.collection.storage import verification
 from sghash.collection.storage.backup import back_up
 from sghash.collection.storage.columns import Column, columns_of
@@ -31,6 +32,9 @@ from sghash.errors import InvalidInput, StorageError
 from sghash.guards import Guard
 from sghash.progress import Callback, counting
 from sghash.validation import Codes, Ids, Vectors, check_codes
+
+if TYPE_CHECKING:
+    from sghash.collection.jobs.tasks import Source, Staged, Task
 
 
 class Collection(Reading):
@@ -48,7 +52,10 @@ class Collection(Reading):
         model: Any = None,
         in_memory: bool = False,
     ) -> None:
+        if not isinstance(folder, Path):
+            raise InvalidInput("open a collection by Collection.open(path), or build or create it")
         self._folder, self._writer, self._in_memory = folder, writer, in_memory
+        self._folders = (folder,)
         # Held while the collection changes; a search takes the moment as it is, and needs none.
         self._guard = Guard(reentrant=True)
         self._recent = Recent()
@@ -100,9 +107,9 @@ class Collection(Reading):
     ) -> Self:
         """Make a collection of vectors (n, d) that finds a share of the true neighbours.
 
-        Looks at the vectors, tries what can win on a sample, chooses the fewest bytes that reach
-        `target_recall`, learns, adds all rows (with `ids` and `metadata` as `add` takes them), and
-        measures the result: `plan` holds all of it. `search` without options follows the plan.
+        Tries what can win on a sample, keeps the smallest vectors that reach `target_recall`
+        behind the code that is fastest, adds all rows (`ids` and `metadata` as `add` takes them),
+        and measures the result: `plan` holds all of it, and `search` without options follows it.
 
         `metric` None is "cosine" for rows of length one, else "l2". `bytes_per_vector` is the most
         that a code and a kept vector may take together; where nothing of that size reaches the
@@ -165,6 +172,11 @@ class Collection(Reading):
                 self._writer.close()
                 self._writer = None  # not before: what was interrupted can be called again
 
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self._folder
+
     def __enter__(self) -> Self:
         return self
 
@@ -184,13 +196,9 @@ class Collection(Reading):
             return len(self)
 
     def add(
-        self,
-        vectors: ArrayLike | VectorSource,
-        ids: ArrayLike | Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        *,
-        callback: Callback | None = None,
-    ) -> Ids:
+        self, vectors: ArrayLike | VectorSource, ids: ArrayLike | Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None, *, callback: Callback | None = None,
+    ) -> Ids:  # fmt: skip
         """Encode and add vectors (n, d); they are on the disk when this returns their ids.
 
         `ids` are whole numbers, or strings (keys) that get a new number each; without them rows
@@ -202,14 +210,10 @@ class Collection(Reading):
         return self._append_vectors(vectors, ids, metadata, replacing=False, callback=callback)
 
     def add_codes(
-        self,
-        codes: ArrayLike,
-        ids: ArrayLike | Sequence[str] | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        *,
-        fingerprint: str,
-    ) -> Ids:
-        """Add codes made elsewhere by the model of this `fingerprint`, which must be the same."""
+        self, codes: ArrayLike, ids: ArrayLike | Sequence[str] | None = None,
+        metadata: Mapping[str, Any] | None = None, *, fingerprint: str, replacing: bool = False,
+    ) -> Ids:  # fmt: skip
+        """Add codes made elsewhere by the model of this `fingerprint`; or, `replacing`, upsert."""
         state = self._moment.state
         answers.check_fingerprint(state, fingerprint)
         if state.manifest.keep_vectors is not None:
@@ -217,16 +221,12 @@ class Collection(Reading):
         array = check_codes(codes, state.manifest.n_bits)
         answers.check_values_of(self._moment, array)
         columns = columns_of(metadata, len(array))
-        return self._append(None, array, fingerprint, ids, columns, replacing=False)
+        return self._append(None, array, fingerprint, ids, columns, replacing=replacing)
 
     def upsert(
-        self,
-        vectors: ArrayLike | VectorSource,
-        ids: ArrayLike | Sequence[str],
-        metadata: Mapping[str, Any] | None = None,
-        *,
-        callback: Callback | None = None,
-    ) -> Ids:
+        self, vectors: ArrayLike | VectorSource, ids: ArrayLike | Sequence[str],
+        metadata: Mapping[str, Any] | None = None, *, callback: Callback | None = None,
+    ) -> Ids:  # fmt: skip
         """Like `add`, but a row that is there already is replaced, with its metadata.
 
         A string key keeps the number it had.
@@ -256,16 +256,65 @@ class Collection(Reading):
                 build = builder_of(self.model, manifest)
             self._change(lambda: writer.compact(build=build, callback=told))
 
+    def prepare(
+        self, source: Source, *, job: str, key: str | None = None, keys: str | None = None,
+        metadata: Sequence[str] = (), rows_per_part: int = 1_000_000, first: int | None = None,
+    ) -> list[Task]:  # fmt: skip
+        """Divide files of vectors into tasks for `encode_part`, which any process may call.
+
+        `source` and `key` are those of `open_vectors`; of Parquet files, `keys` names the column
+        of string keys, `metadata` those of metadata. Ids count on through files and their rows,
+        from `first` on, which other shards must leave free; None is the next that was never used.
+        A `job` that was committed already gets the ids it had.
+        """
+        from sghash.collection.jobs.tasks import Wanted, tasks_of
+
+        with self._guard.lock:
+            state = self._moment.state if self._writer is None else self._writer.ready()
+        wanted = Wanted(key, keys, metadata, first)
+        return tasks_of(self._folder, state, source, wanted, job=job, rows_per_part=rows_per_part)
+
+    def commit(
+        self, segments: Iterable[Staged | str], *, job: str, callback: Callback | None = None
+    ) -> int:
+        """Make all that `encode_part` wrote for a job visible, all or none; return its rows.
+
+        A job that was committed before changes nothing. `callback` receives (done, in all).
+        """
+        from sghash.collection.jobs.committing import commit_job
+
+        told = counting(callback, "committing", "segment")
+        with self._guard.lock:
+            return commit_job(
+                self._folder, self._writable(), self._change, segments, job, self.model, told
+            )
+
+    def discard(self, job: str) -> None:
+        """Give up a job that is not committed: remove what workers have staged for it."""
+        from sghash.collection.jobs import staging, tasks
+
+        staging.discard(self._folder, tasks.check_job(job))
+
     def follow(self, plan: Plan | None) -> None:
         """Let searches without options follow a plan, durably; None is none."""
         with self._guard.lock:
             body = None if plan is None else plan.as_dict()
             writer = self._writable()
-            self._change(lambda: writer.note_plan(body))
+            self._change(lambda: writer.note(plan=body))
+
+    def describe(self, **roles: str | None) -> None:
+        """Say, durably, what is what to those who look at rows; what is left out is said no more.
+
+        `image`, `text` and `label` name metadata columns: a picture's file or "data:" address, what
+        to read, what to colour by. `picture` is the size of the picture that a vector is: "8x8".
+        """
+        with self._guard.lock:
+            state = (writer := self._writable()).ready()
+            known = check_roles(roles, state.manifest.width, state.kinds if len(state) else None)
+            self._change(lambda: writer.note(roles=known))
 
     def reencode(self, new_model: Any, *, callback: Callback | None = None) -> None:
         """Replace the model, and all codes by those it makes of the kept vectors."""
-
         with self._guard.lock:
             writer = self._writable()
             self.model  # noqa: B018 - searches that go on with the old codes need it in memory
@@ -332,15 +381,9 @@ class Collection(Reading):
         )  # fmt: skip
 
     def _append(
-        self,
-        vectors: Vectors | None,
-        codes: Codes,
-        made_by: str,
-        ids: Any,
-        columns: Mapping[str, Column],
-        *,
-        replacing: bool,
-    ) -> Ids:
+        self, vectors: Vectors | None, codes: Codes, made_by: str, ids: Any,
+        columns: Mapping[str, Column], *, replacing: bool,
+    ) -> Ids:  # fmt: skip
         with self._guard.lock:
             writer = self._writable()
             # Ids come from here: memory may not know what an interrupted change has left.

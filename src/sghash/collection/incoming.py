@@ -100,7 +100,7 @@ def check_incoming(ids: Any, metadata: Mapping[str, Any] | None, n: int) -> None
         raise InvalidDtype("ids are a set, which has no order: give one id per row in a list")
     ids = in_order(ids)
     if ids is not None and are_keys(ids):
-        _check_keys([ids] if isinstance(ids, str) else list(ids), n)
+        check_keys([ids] if isinstance(ids, str) else list(ids), n)
     elif ids is not None:
         _check_numbers(ids, n)
 
@@ -140,7 +140,8 @@ def _check_numbers(ids: Any, n: int) -> Ids:
     return numbers
 
 
-def _check_keys(keys: list[str], n: int) -> None:
+def check_keys(keys: list[str], n: int) -> None:
+    """Refuse keys unless they are n different strings that are not empty."""
     if len(keys) != n:
         raise InvalidInput(f"got {len(keys)} ids for {n} rows: give one per row")
     if "" in keys:
@@ -154,7 +155,7 @@ def _check_keys(keys: list[str], n: int) -> None:
 
 def _numbers_of_keys(state: State, keys: list[str], n: int, replacing: bool) -> Ids:
     """Ids for string keys: those they have, else the next ones."""
-    _check_keys(keys, n)
+    check_keys(keys, n)
     numbers = state.find_keys(keys)
     known = numbers >= 0
     if not replacing and known.any():

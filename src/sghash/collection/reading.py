@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class Reading:
 
     _moment: Moment
     _recent: Recent
+    _folders: tuple[Path, ...]
 
     def __len__(self) -> int:
         return len(self._moment.state)
@@ -110,6 +112,11 @@ class Reading:
         """What `build` chose and measured; None where the collection was made by hand."""
         return self._moment.state.manifest.parsed_plan
 
+    @property
+    def roles(self) -> dict[str, str]:
+        """What `describe` was told: columns by role, and the size of the picture a vector is."""
+        return dict(self._moment.state.manifest.roles)
+
     def check(self) -> Checkup:
         """Measure searches again, of some rows and of the latest queries; say if the plan holds.
 
@@ -186,5 +193,12 @@ class Reading:
         return answers.joined_within(self._moment, radius, threads=threads, callback=told)
 
     def stats(self) -> dict[str, Any]:
-        """Return counts and sizes: rows, deleted rows, segments, bytes on disk and per row."""
-        return verification.stats(self._moment.state)
+        """Return counts and sizes: rows, deleted rows, segments, bytes on disk and per row.
+
+        `staged_jobs` are those that workers have written segments for, and nobody committed yet.
+        """
+        from sghash.collection.jobs.staging import staged_jobs
+
+        state = self._moment.state
+        staged = sum(staged_jobs(folder, state.manifest) for folder in self._folders)
+        return {**verification.stats(state), "staged_jobs": staged}

@@ -7,11 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from sghash.collection.storage.columns import Column
 from sghash.collection.storage.state import State
+from sghash.collection.storage.texts import Texts
 from sghash.errors import InvalidInput
 from sghash.index.stages import Candidates, gather
 from sghash.kernels.vectors.kinds import KINDS as KEPT_KINDS, is_small, row_columns
 from sghash.validation import Codes, Ids, Vectors, n_bytes_of
+
+# A number or a gap with what stands around it.
+_VALUE_BYTES = 16
 
 
 class Records(NamedTuple):
@@ -44,14 +49,41 @@ def read_records(state: State, ids: Ids, model: Any) -> Records:
 
             vectors = as_vectors(vectors, manifest.width)
     keys: list[str | None] = []
-    metadata: dict[str, list[Any]] = {name: [] for name in sorted(state.kinds)}
     for owner, row in zip(owners.tolist(), rows.tolist(), strict=True):
-        part = parts[owner]
-        keys.append((part.keys.at(row) or None) if part.keys is not None else None)
-        for name, values in metadata.items():
-            column = part.columns.get(name)
-            values.append(None if column is None else column.at(row))
+        texts = parts[owner].keys
+        keys.append((texts.at(row) or None) if texts is not None else None)
+    metadata = metadata_of(state, ids)
     return Records(ids, keys, codes, _reconstructions(model, codes), vectors, metadata)
+
+
+def metadata_of(state: State, ids: Ids) -> dict[str, list[Any]]:
+    """Metadata of ids, column by column; None where a row has none, or is not there."""
+    parts = [segment.rows for segment in state.segments()]
+    places = list(zip(*(places.tolist() for places in state.find(ids)), strict=True))
+    metadata: dict[str, list[Any]] = {}
+    for name in sorted(state.kinds):
+        columns = [part.columns.get(name) for part in parts]
+        metadata[name] = [_value(columns, owner, row) for owner, row in places]
+    return metadata
+
+
+def text_bytes(state: State, ids: Ids, *, with_metadata: bool) -> NDArray[np.int64]:
+    """About how many bytes the key, and the metadata, of each id takes; no text is read for it."""
+    owners, rows = state.find(ids)
+    n_values = len(state.kinds) if with_metadata else 0
+    sizes = np.full(len(ids), _VALUE_BYTES * n_values, dtype=np.int64)
+    for number, segment in enumerate(state.segments()):
+        here = np.flatnonzero(owners == number)
+        columns = segment.rows.columns.values() if with_metadata else ()
+        for texts in (segment.rows.keys, *(column.values for column in columns)):
+            if isinstance(texts, Texts) and len(here):
+                sizes[here] += texts.lengths(rows[here])
+    return sizes
+
+
+def _value(columns: list[Column | None], owner: int, row: int) -> Any:
+    column = columns[owner] if owner >= 0 else None
+    return None if column is None else column.at(row)
 
 
 def keys_of(state: State, ids: Ids) -> NDArray[np.object_]:

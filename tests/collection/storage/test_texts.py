@@ -6,7 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 
 from sghash import BadFile, InvalidInput
 from sghash.collection.storage import texts
@@ -34,7 +34,6 @@ def peak_of(call):
         tracemalloc.stop()
 
 
-@settings(deadline=None)
 @given(strings, strings, st.data())
 def test_texts_are_a_list_of_strings(first, second, data):
     with pytest.MonkeyPatch.context() as patch:

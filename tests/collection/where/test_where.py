@@ -103,7 +103,7 @@ def joined(parts):
     return both | parts.map(lambda p: (f"not ({p[0]})", lambda row: not p[1](row)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.recursive(comparisons(), joined, max_leaves=4))
 def test_every_row_is_decided_as_python_decides_it(condition):
     text, decide = condition
@@ -243,7 +243,6 @@ def test_any_name_of_a_column_can_be_asked_for():
         columns_of({"not": [1]}, 1)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40))
 @example("'")
 @example("1.e")
@@ -257,7 +256,6 @@ def test_any_text_is_decided_or_refused(text):
     mask_of(tree, columns_of(COLUMNS, N), N)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(
     ["whole", "text", "truth", "number", "==", "<", "in", "not", "is", "and", "or", "(", ")", "[",
      "]", ",", "1", "'de'", "None", "True", "-", ".5"]), max_size=12))  # fmt: skip

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sghash.collection import answers
 from sghash.collection.lists.building import nearest_kept, vectors_at
 from sghash.collection.moment import Moment
+from sghash.collection.planning.looking import without_own
 from sghash.errors import InvalidInput
 from sghash.kernels import kernel
 from sghash.validation import Ids, Vectors, check_count, check_k
@@ -102,10 +103,7 @@ def true_neighbors(moment: Moment, queries: Vectors, k: int) -> Ids:
 
 def others(found: Ids, own: Ids) -> Ids:
     """Each answer without the row that asked, or without its last row."""
-    mine = found == own[:, None]
-    mine[~mine.any(axis=1), -1] = True
-    others: Ids = found[~mine].reshape(len(found), -1)
-    return others
+    return without_own(found, found, own)[1]
 
 
 def _measured(

@@ -98,16 +98,18 @@ def build(
     check_incoming(ids, metadata, rows.shape[0])
     steps = Steps(wanted, told)
     steps("looking at the vectors")
-    seen = look(rows, metric=metric, queries=queries, random_state=wanted.random_state)
+    seen = look(rows, metric=metric, queries=queries, k=wanted.k, random_state=wanted.random_state)
     choice = choose(seen, wanted, steps)
     steps(f"learning {choice.pipeline.code_name}")
     model = choice.pipeline.new_model(seen.metric, wanted.random_state).fit(rows)
     place = folder.with_name(f".{folder.name}.building")
     _clear(place)
+    # What fails here is cleared up there: the folder may be another build's by now.
+    made = create(
+        place, model, keep_vectors=choice.pipeline.keep, metric=seen.metric, partitions=AUTO
+    )
     try:
-        with create(
-            place, model, keep_vectors=choice.pipeline.keep, metric=seen.metric, partitions=AUTO
-        ) as made:
+        with made:
             steps("adding the vectors")
             numbers = made.add(rows, ids, metadata)
             steps("making lists")
@@ -132,7 +134,7 @@ def _plan(
     asked_by: str,
 ) -> Plan:
     """What was chosen, and the recall that the finished collection has."""
-    whole = with_whole_truth(seen, rows)
+    whole = with_whole_truth(seen, rows, wanted.k)
     points = measured_points(
         made.moment, whole, np.asarray(numbers), wanted.k, wanted.target_recall
     )
@@ -148,7 +150,6 @@ def _plan(
         n_queries=len(whole.queries),
         asked_by=asked_by,
         random_state=wanted.random_state,
-        kept_recall=best if best < 1 else 1.0,
         tried=tuple(line.as_dict() for line in choice.tried),
         points=points,
     )

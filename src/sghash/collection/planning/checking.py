@@ -2,7 +2,8 @@
 
 Rows of the collection, and the queries that were asked lately, are searched as the plan says and
 compared with what the kept vectors find among all rows; where none are kept, with what the decoder
-finds. What the kept form itself loses was measured when the collection was built, and is taken on.
+finds. What is kept loses something itself: the best recall that was measured when the collection
+was built stands for it.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def check(moment: Moment, recent: Vectors) -> Checkup:
     n, k = len(moment.state), plan.k
     if n <= k + 1:
         raise InvalidInput(f"{n} rows are too few to measure {k} neighbours with: add more")
-    kept = plan.kept_recall
+    kept = 1.0 if plan.best is None else plan.best
     ids, rows = sample_queries(moment, N_ROWS)
     truth = others(true_neighbors(moment, rows, k + 1), ids)
     of_rows, error = _recall(others(_found(moment, rows, k + 1), ids), truth)

@@ -1,5 +1,7 @@
 """The choice: the fewest bytes whose kept vectors reach the target, then the code that is quickest.
 
+Of codes that are about as quick the shortest is taken.
+
 Where no vectors are kept, or none fit the bytes, the code alone decides: the shortest that reaches
 the target, or the best there is.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from sghash.collection.lists.targets import FEW_ROWS
 from sghash.collection.planning.looking import Look
 from sghash.collection.planning.pipelines import (
     Pipeline,
@@ -20,13 +23,13 @@ from sghash.collection.planning.pipelines import (
 )
 from sghash.collection.planning.plan import Tried
 from sghash.collection.planning.trials import LENGTHS, Ranked, fidelity, microseconds, ranked
+from sghash.collection.storage.manifest import AUTO
 from sghash.errors import InvalidInput
 
+#: Codes that cost at most so many times what the quickest does are as quick: bytes then decide.
+AS_QUICK = 1.15
 #: What lists and shortlists may lose on top of what the kept vectors do.
 LEEWAY = 0.004
-#: Of so few rows all are compared by their kept vectors: no code needs to be tried.
-FEW_ROWS = 2048
-AUTO = "auto"
 # Beyond that more bytes buy nothing.
 _AS_GOOD_AS_EXACT = 0.9995
 # A share of what the kept vectors find that shortlists are tried for.
@@ -34,10 +37,9 @@ _SHORTLIST_RECALL = 0.99
 
 
 class Choice(NamedTuple):
-    """The pipeline, whether it was expected to reach the target, and all that was tried."""
+    """The pipeline, and all that was tried."""
 
     pipeline: Pipeline
-    reaches: bool
     tried: list[Tried]
 
 
@@ -98,9 +100,9 @@ def _with_vectors(
     if wanted.bytes_per_vector is not None:
         most = wanted.bytes_per_vector - chosen.n_bytes
     tried = [_kept_line(one, chosen) for one in kept]
-    if look.n <= FEW_ROWS:
+    if look.n <= FEW_ROWS:  # all are compared by their kept vectors: no code needs to be tried
         pipeline = binary(64)._replace(keep=chosen.kind, kept_bytes=chosen.n_bytes)
-        return Choice(pipeline, chosen.reaches, tried)
+        return Choice(pipeline, tried)
     options = []
     for code in codes_for_shortlists(most):
         step(code.code_name)
@@ -108,26 +110,30 @@ def _with_vectors(
         found = ranked(look, code, wanted.k, wanted.random_state)
         if found is not None:
             options.append((_cost(look, wanted, pipeline, found), pipeline, found))
-    cost, best, _ = min(options, key=lambda option: (option[0], option[1].n_bytes))
+    least = min(cost for cost, _, _ in options)
+    quick = [option for option in options if option[0] <= AS_QUICK * least]
+    cost, best, _ = min(quick, key=lambda option: (option[1].n_bytes, option[0]))
     for spent, pipeline, found in options:
-        length = _length(wanted, found)
-        verdict = "chosen: the quickest" if pipeline is best else f"{spent / cost:.1f} x the cost"
+        length = _length(found)
+        verdict = f"{spent / cost:.1f} x the cost"
+        if pipeline is best:
+            verdict = "chosen: the quickest" if cost == least else "chosen: as quick, and smaller"
         recall = chosen.recall * found.recall[length]
         tried.append(
             Tried(pipeline.name, pipeline.code_bytes, chosen.n_bytes, recall, spent, verdict)
         )
-    return Choice(best, chosen.reaches, tried)
+    return Choice(best, tried)
 
 
 def _kept_line(one: _Kept, chosen: _Kept) -> Tried:
     if one is chosen:
-        verdict = "chosen: the fewest bytes that reach it" if one.reaches else "chosen: the best"
+        verdict = "kept: the fewest bytes that reach it" if one.reaches else "kept: the best"
     else:
         verdict = "more bytes than needed" if one.reaches else "misses the target"
     return Tried(f"every row by {one.kind} vectors", 0, one.n_bytes, one.recall, None, verdict)
 
 
-def _length(wanted: Wanted, found: Ranked) -> int:
+def _length(found: Ranked) -> int:
     """Rows of the shortlist that a search would need."""
     length = found.length_for(_SHORTLIST_RECALL)
     return length or max(found.recall)
@@ -166,4 +172,4 @@ def _alone(look: Look, wanted: Wanted, kept: list[_Kept], step: Callable[[str], 
         else:
             verdict = "misses the target"
         lines.append(Tried(pipeline.name, pipeline.code_bytes, 0, found_recall, spent, verdict))
-    return Choice(best, bool(reaching), lines)
+    return Choice(best, lines)

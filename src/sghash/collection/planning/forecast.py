@@ -12,12 +12,11 @@ import math
 from itertools import pairwise
 from typing import NamedTuple
 
+from sghash.collection.lists.building import AUTO_ROWS
 from sghash.collection.planning.pipelines import bytes_of
 from sghash.errors import InvalidInput
 from sghash.validation import check_count
 
-#: Rows from which on a search visits lists.
-LIST_ROWS = 20_000
 CODE_BYTES, ID_BYTES = 16, 8
 # Of a row: where it stands in its list, and its share of the centroids.
 _LIST_BYTES = 4
@@ -72,13 +71,13 @@ def forecast(n_rows: int, width: int, target_recall: float) -> list[Forecast]:
 
 def _collection(n: int, width: int, kind: str, target: float) -> Forecast:
     row = CODE_BYTES + bytes_of(width, kind) + ID_BYTES
-    lists = math.sqrt(n) if n >= LIST_ROWS else 0.0
+    lists = math.sqrt(n) if n >= AUTO_ROWS else 0.0
     n_bytes = n * (row + (_LIST_BYTES if lists else 0)) + lists * width * 2
     compared = min(lists, 4 * math.sqrt(max(1.0, lists)) * 8) if lists > 4096 else lists
     seconds = LEARN + LEARN_COLUMN * width + n * (ADD + ADD_COLUMN * width)
     if lists:
         seconds += MEASURE + n * compared * width * LISTED
-    visited = math.sqrt(n) if lists else n / math.sqrt(LIST_ROWS)
+    visited = math.sqrt(n) if lists else n / math.sqrt(AUTO_ROWS)
     spent = QUERY + visited * (QUERY_ROOT + QUERY_BYTE * row) * effort(target)
     name = f"sghash, {kind} vectors"
     return Forecast(name, CEILINGS[kind], n_bytes, n_bytes, seconds / 60, spent / 1e3)

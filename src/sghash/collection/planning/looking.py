@@ -18,8 +18,8 @@ from sghash.validation import METRICS, Ids, Vectors, available_cores, check_choi
 
 #: Queries at most, and one of how many rows.
 N_QUERIES, QUERY_SHARE = 400, 4
-#: True neighbours that are known of each query.
-N_NEAR = 64
+#: True neighbours that are known of each query at least, and of each that are asked for.
+N_NEAR, NEAR_SHARE = 64, 2
 #: Products of two numbers that finding the true neighbours may take, and bytes of rows in memory.
 MAX_PRODUCTS, MAX_BYTES = 2 * 10**11, 1 << 30
 # How far from one the length of a vector of length one may be, for float16 rounds.
@@ -58,6 +58,7 @@ def look(
     *,
     metric: str | None,
     queries: ArrayLike | None,
+    k: int,
     random_state: int,
 ) -> Look:
     """Look at checked vectors (n, d), or at a source of them."""
@@ -76,7 +77,7 @@ def look(
         asked = np.ascontiguousarray(sample[own])
     else:
         asked = np.ascontiguousarray(given[rng.permutation(len(given))[:n_queries]])
-    distances, places = nearest_of(sample, asked, own, metric)
+    distances, places = nearest_of(sample, asked, own, metric, k)
     near = np.where(places < 0, -1, chosen[places])
     return Look(n, width, metric, why, sample, asked, chosen[own], own, near, places, distances)
 
@@ -105,21 +106,21 @@ def _finite(sample: Vectors) -> Vectors:
 def _metric_of(sample: Vectors, metric: str | None) -> tuple[str, str]:
     """The metric that was asked for, or the one that the rows suggest, and why."""
     if metric is not None:
-        return check_choice(metric, METRICS, name="metric"), "as asked for"
+        return check_choice(metric, METRICS, name="metric"), "as given"
     lengths = np.linalg.norm(sample, axis=1)
     if bool(np.all(np.abs(lengths - 1) < _UNIT)):
         return "cosine", "the rows have length one, so all metrics order them alike"
-    return "l2", "the rows have different lengths; say metric= if you compare them otherwise"
+    return "l2", "the rows are not of length one; say metric= if you compare them otherwise"
 
 
 def nearest_of(
-    vectors: Vectors | VectorSource, queries: Vectors, own: NDArray[np.int64], metric: str
+    vectors: Vectors | VectorSource, queries: Vectors, own: NDArray[np.int64], metric: str, k: int
 ) -> tuple[Vectors, Ids]:
-    """Distances and rows of the nearest vectors, without the row that asks."""
+    """Distances and rows of the nearest vectors, more than k, without the row that asks."""
     from sghash.kernels.vectors.exact import exact_neighbors
 
     more = int(bool(len(own)))
-    k = min(N_NEAR, vectors.shape[0] - more)
+    k = min(max(N_NEAR, NEAR_SHARE * k), vectors.shape[0] - more)
     if not len(queries) or k < 1:
         return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
     found = exact_neighbors(vectors, queries, k + more, metric=metric, threads=available_cores())
@@ -149,7 +150,7 @@ def recalls(look: Look, found: Ids, k: int) -> NDArray[np.float64]:
         return np.ones(len(found))
     limit = look.distances[:, k - 1 : k]
     right = np.where(look.distances <= limit, look.near, -2)
-    hits = (found[:, :, None] == right[:, None, :]).any(axis=2).sum(axis=1)
+    hits = np.asarray([np.isin(one, near).sum() for one, near in zip(found, right, strict=True)])
     # So many rows are as near as the k-th that not all of them are known.
     endless = (look.distances[:, -1:] <= limit)[:, 0] & (look.near.shape[1] > k)
     return np.where(endless, 1.0, np.minimum(hits / k, 1.0))

@@ -83,7 +83,7 @@ def codes_for_shortlists(most_bytes: int | None) -> list[Pipeline]:
 
 
 def codes_alone(bytes_per_vector: int | None, width: int) -> list[Pipeline]:
-    """Codes that decide by themselves, of just so many bytes, or of several lengths."""
+    """Codes that decide by themselves, of at most so many bytes, or of several lengths."""
     if bytes_per_vector is None:
         return [
             quantized("GenerativeQuantizer", length)
@@ -93,13 +93,13 @@ def codes_alone(bytes_per_vector: int | None, width: int) -> list[Pipeline]:
             # Beyond that the vectors themselves, in half precision, would be as short.
             if length == ALONE_BYTES[0] or length <= 2 * width
         ]
-    found = [binary(8 * bytes_per_vector)]
-    if bytes_per_vector in _QUANTIZER_BYTES:
-        found.insert(0, quantized("GenerativeQuantizer", bytes_per_vector))
-    if bytes_per_vector <= min(width, 32):
-        found.append(quantized("ProductQuantizer", bytes_per_vector))
-    if bytes_per_vector in _HIDDEN_BYTES:
-        found.append(binary(8 * bytes_per_vector, neighbors=10, hidden=_HIDDEN_UNITS))
+    length = min(bytes_per_vector, ALONE_BYTES[-1])
+    found = [binary(8 * length)]
+    if length in _QUANTIZER_BYTES or length > _QUANTIZER_BYTES[-1]:
+        found.insert(0, quantized("GenerativeQuantizer", min(length, _QUANTIZER_BYTES[-1])))
+    found.append(quantized("ProductQuantizer", min(length, width, _QUANTIZER_BYTES[-1])))
+    if length in _HIDDEN_BYTES:
+        found.append(binary(8 * length, neighbors=10, hidden=_HIDDEN_UNITS))
     return found
 
 

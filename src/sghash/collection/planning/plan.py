@@ -65,8 +65,6 @@ class Plan:
     n_queries: int
     asked_by: str
     random_state: int
-    #: Recall where what is kept decides about all rows.
-    kept_recall: float = 1.0
     tried: tuple[dict[str, Any], ...] = ()
     points: tuple[PlanPoint, ...] = ()
     measured: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
@@ -158,7 +156,6 @@ def _is_sound(plan: Plan) -> bool:
         and all(isinstance(text, str) for text in texts)
         and type(plan.reached) is bool
         and _is_share(plan.target_recall)
-        and _is_share(plan.kept_recall)
         and all(_is_share(point.inside) for point in plan.points)
         and all(math.isfinite(number) and number >= 0 for p in plan.points for number in p)
         and all(_is_line(line) for line in plan.tried)

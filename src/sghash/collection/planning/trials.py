@@ -7,16 +7,20 @@ the clock: the same vectors and the same seed give the same choice.
 
 from __future__ import annotations
 
+import logging
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sghash.collection.incoming import as_kept
+from sghash.collection.lists.building import AUTO_ROWS
 from sghash.collection.planning.looking import Look, recalls, without_own
 from sghash.collection.planning.pipelines import Pipeline
 from sghash.errors import SghashError
 from sghash.validation import Ids, Vectors, available_cores
+
+logger = logging.getLogger("sghash.collection")
 
 #: Rows that a trial learns from and searches, and its queries.
 TRIAL_ROWS, TRIAL_QUERIES = 8000, 200
@@ -32,8 +36,8 @@ LENGTHS = (1, 2, 3, 5, 7, 10, 15, 25, 40, 60, 100)
 #: Nanoseconds of a query by what it does: a code that is scanned, a byte of it, a row that is
 #: fetched for the last decision, a byte of that.
 CODE_COST, BYTE_COST, ROW_COST, KEPT_BYTE_COST = 1.0, 0.15, 40.0, 0.08
-#: Rows from which on lists are made, and the share of rows that a search of lists looks at.
-LIST_ROWS, VISITED_SHARE = 20_000, 0.08
+#: The share of rows that a search of lists looks at.
+VISITED_SHARE = 0.08
 
 
 class Ranked(NamedTuple):
@@ -95,7 +99,8 @@ def ranked(look: Look, pipeline: Pipeline, k: int, random_state: int) -> Ranked 
     try:
         model = pipeline.new_model(look.metric, random_state, **options).fit(rows)
         codes = model.encode(rows)
-    except SghashError:
+    except SghashError as error:
+        logger.info("%s is left out: %s", pipeline.code_name, error)
         return None
     found = {}
     for share in (4, 1):
@@ -146,7 +151,7 @@ def _share(true: Ids, found: Ids) -> float:
 
 def microseconds(pipeline: Pipeline, n: int, length: int, n_trial: int) -> float:
     """What a query is expected to cost, where so many rows of the trial had to be fetched."""
-    visited = n * VISITED_SHARE if n >= LIST_ROWS else n
+    visited = n * VISITED_SHARE if n >= AUTO_ROWS else n
     scan = visited * (CODE_COST + BYTE_COST * pipeline.code_bytes)
     fetched = 0.0
     if pipeline.keep is not None:

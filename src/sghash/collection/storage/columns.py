@@ -48,6 +48,18 @@ class Column(NamedTuple):
         values = self.values
         return values.at(row) if isinstance(values, Texts) else values[row].item()
 
+    def arrays(self, name: str) -> dict[str, NDArray[Any]]:
+        """Its arrays by the names they have in a file, where the column is called `name`."""
+        values = self.values
+        arrays: dict[str, NDArray[Any]] = {}
+        if isinstance(values, Texts):
+            arrays[f"{name}:offsets"], arrays[f"{name}:blob"] = values
+        else:
+            arrays[f"{name}:values"] = values
+        if not self.present.all():
+            arrays[f"{name}:present"] = self.present
+        return arrays
+
 
 def columns_of(metadata: Mapping[str, Any] | None, n: int) -> dict[str, Column]:
     """Check `metadata`, a mapping of column names to n values each; None is a gap."""

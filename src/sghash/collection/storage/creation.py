@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -47,11 +48,12 @@ def new_folder(folder: Path, manifest: Manifest, model: Any) -> Iterator[WriterL
             yield lock
         except BaseException:
             remove(folder / NAME)
-            remove_ours(folder)
-            remove(folder / LOCK)
-            for path in reversed(made):
-                with suppress(OSError):
-                    path.rmdir()
+            if not os.path.lexists(folder / NAME):  # else it is a whole collection, and stays one
+                remove_ours(folder)
+                remove(folder / LOCK)
+                for path in reversed(made):
+                    with suppress(OSError):
+                        path.rmdir()
             raise
     except BaseException:
         lock.release()

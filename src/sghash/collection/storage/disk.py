@@ -81,6 +81,26 @@ def replace_file(path: Path, data: bytes) -> None:
         raise
 
 
+# What a file system answers that knows no second name for a file.
+_NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV)
+
+
+def place_file(source: Path, target: Path) -> None:
+    """Give a whole, synced file a second name; where that cannot be, copy it and wait."""
+    with storage_errors(target):
+        # A crash may have left something under this name: no manifest knew it.
+        with suppress(FileNotFoundError):
+            os.unlink(target)
+        try:
+            os.link(source, target)
+            return
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+    with storage_errors(source, doing="read"), open(source, "rb") as stream:
+        write_new(target, iter(lambda: stream.read(1 << 20), b""))
+
+
 def remove(path: Path) -> None:
     """Remove a file that is no longer needed; where the system refuses, a later writer tries."""
     with suppress(OSError):
@@ -191,6 +211,10 @@ class WriterLock:
     def release(self) -> None:
         """Let another writer in."""
         for handle in self._held:
+            if self.is_own:
+                # A child that was forked a moment ago may not have closed its copy yet.
+                with suppress(OSError, StorageError):
+                    _unlock(handle)
             handle.close()
 
 
@@ -210,6 +234,14 @@ def _lock_folder(folder: Path, shown: str) -> Handle | None:
 
 
 _BUSY = (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES)
+
+
+def _unlock(handle: Handle) -> None:
+    """Give a lock up for all copies of a handle; where only closing does that, do nothing."""
+    if os.name == "posix":
+        import fcntl
+
+        fcntl.flock(handle.number, fcntl.LOCK_UN)
 
 
 def _lock(handle: Handle, shown: str) -> None:

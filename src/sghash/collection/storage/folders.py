@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from sghash.collection.storage.disk import LOCK, remove
-from sghash.collection.storage.manifest import is_ours
+from sghash.collection.storage.manifest import NAME, is_ours
 from sghash.errors import InvalidInput, StorageError
 from sghash.files import storage_errors
 
@@ -20,6 +21,24 @@ def resolved(path: str | os.PathLike[str]) -> Path:
         return Path(path).resolve()
     except (TypeError, ValueError, OSError, RuntimeError) as error:
         raise InvalidInput(f"{path!r} cannot be a folder ({error}): give its path") from error
+
+
+def why_missing(folder: Path) -> str | None:
+    """None where a collection stands in a folder; else why it is not seen, "" if it is not there.
+
+    A dead mount answers with an error of its own instead of saying that nothing is there.
+    """
+    try:
+        os.stat(folder / NAME)
+    except OSError as error:
+        gone = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        return "" if gone else error.strerror or str(error)
+    return None
+
+
+def named_missing(reasons: Mapping[str, str | None]) -> str:
+    """Folders that are not there, each with the reason where there is one."""
+    return ", ".join(f"{name} ({why})" if why else name for name, why in reasons.items())
 
 
 def make_folders(folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from sghash.collection.storage.log import LogContents, read_log
 from sghash.collection.storage.manifest import Manifest, read_manifest
 from sghash.collection.storage.segments import Segment, is_still, marked_anew, read_segment
 from sghash.collection.storage.state import Draft, State, shape_of
-from sghash.errors import BadFile
+from sghash.errors import BadFile, StorageError
 from sghash.files import storage_errors
 from sghash.index.container import unpack_sections
 
@@ -26,11 +26,14 @@ def load_state(folder: Path, previous: State | None = None, *, in_memory: bool =
     with storage_errors(folder, doing="read"):
         for attempt in range(_ATTEMPTS):
             manifest = read_manifest(folder)
+            fault: Exception = StorageError(f"{folder} changes all the time: try again")
             try:
-                return _load(folder, manifest, previous, in_memory=in_memory)
+                state = _load(folder, manifest, previous, in_memory=in_memory)
+                if _is_of_one_moment(folder, manifest):
+                    return state
             except (FileNotFoundError, BadFile) as error:
                 # A folder that is being replaced looks damaged: it is, if it stays so.
-                fault: Exception = error
+                fault = error
                 if read_manifest(folder) == manifest:
                     break
                 time.sleep(0.001 * min(attempt, 20))
@@ -39,6 +42,14 @@ def load_state(folder: Path, previous: State | None = None, *, in_memory: bool =
             f"{folder} is damaged: {fault.filename} is missing; restore it from a copy"
         ) from fault
     raise fault
+
+
+def _is_of_one_moment(folder: Path, manifest: Manifest) -> bool:
+    """Whether no segments were committed beside the log while it was read.
+
+    Only jobs bring such segments, and they stay named, whatever log the manifest names by now.
+    """
+    return read_manifest(folder).jobs == manifest.jobs
 
 
 def _load(folder: Path, manifest: Manifest, previous: State | None, *, in_memory: bool) -> State:

@@ -142,14 +142,16 @@ def _seal_of(path: Path, page: bytes) -> Seal:
 
 
 def _acknowledged(path: Path, page: bytes, seal: Seal) -> int:
-    lengths: list[int] = [
-        _SLOT.unpack_from(page, slot)[0]
-        for slot in _SLOTS
-        if page[slot : slot + 12] == seal.slot(_SLOT.unpack_from(page, slot)[0])
-    ]
-    if not lengths:
+    longest = max(_slot_length(page, slot, seal) for slot in _SLOTS)
+    if longest < 0:
         raise BadFile(f"{path} is damaged: no acknowledged length; restore it from a copy")
-    return max(lengths)
+    return longest
+
+
+def _slot_length(page: bytes, slot: int, seal: Seal) -> int:
+    """What a slot acknowledges; -1 if it is not whole."""
+    length = int(_SLOT.unpack_from(page, slot)[0])
+    return length if page[slot : slot + 12] == seal.slot(length) else -1
 
 
 def _sealed(seal: Seal, place: int, payload: bytes) -> bytes:
@@ -174,11 +176,21 @@ class LogWriter:
                     os.ftruncate(self._handle.number, end)
                 # A record that was whole but not yet acknowledged when a writer died counts now.
                 sync_file(self._handle.number)
-                for _ in _SLOTS:
-                    self._acknowledge()
+                # A crash may have torn one slot: the other one is whole until this one is again.
+                self._turn = self._weaker_slot()
+                self._acknowledge()
+                sync_file(self._handle.number)
+                self._acknowledge()
         except BaseException:
             self._handle.close()
             raise
+
+    def _weaker_slot(self) -> int:
+        """The slot that can be spared: one that is not whole, or the one that says less."""
+        os.lseek(self._handle.number, 0, os.SEEK_SET)
+        page = os.read(self._handle.number, START)
+        lengths = [_slot_length(page, slot, self._seal) for slot in _SLOTS]
+        return lengths.index(min(lengths))
 
     def append(self, payload: bytes) -> None:
         """Add a record with this payload; it is on the disk when this returns."""

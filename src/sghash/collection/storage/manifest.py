@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from sghash.collection.planning.plan import Plan, plan_of
+from sghash.collection.roles import are_roles
 from sghash.collection.storage.columns import KINDS
 from sghash.collection.storage.disk import replace_file
 from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
@@ -32,8 +33,12 @@ from sghash.validation import MAX_ID, METRICS, check_n_bits
 
 NAME = "manifest.json"
 FORMAT = "sghash-collection"
-VERSION = 4
-#: The version of a collection with partitions that keeps no vectors of a small kind.
+VERSION = 6
+#: The version of a collection without roles that has committed jobs.
+JOBS_VERSION = 5
+#: The version of one without jobs that keeps vectors of a small kind.
+SMALL_VERSION = 4
+#: The version of one with partitions that keeps no such vectors.
 LISTS_VERSION = 3
 #: The version of one without partitions too: what it says was known before there were any.
 FLAT_VERSION = 2
@@ -49,6 +54,9 @@ KEPT = tuple(KEPT_KINDS)
 NUMBERED = ("segment", "deleted", "lists", "log")
 # What a manifest of an earlier version does not say, of itself and of a segment.
 _SINCE_3 = ("partitions",), ("lists", "lists_identity", "lists_checksum")
+_SINCE_5, _SINCE_6 = "jobs", "roles"
+#: Characters of the name of a job.
+MAX_JOB = 200
 
 _NAMES = {kind: re.compile(rf"{kind}-[0-9]{{8,18}}", re.ASCII) for kind in NUMBERED}
 _NAMES["model"] = re.compile(r"model-[0-9a-f]{16}")
@@ -111,7 +119,9 @@ class Manifest:
     was copied from it, 0 unless it is a copy that no writer has changed since; `plan` is what was
     measured about searching this collection, None if nothing was. `kind` is that of the index in
     every segment; codes of the kind "tables" have `n_bits` / 8 bytes. `partitions` says whether
-    `compact` makes lists: how many, "auto" or None.
+    `compact` makes lists: how many, "auto" or None. `jobs` are those committed, by name: `digest`
+    of their parts, the `first` id they brought, and `n` rows. `roles` says what is what to those
+    who look at rows.
     """
 
     n_bits: int
@@ -136,6 +146,8 @@ class Manifest:
     plan: dict[str, Any] | None = None
     kind: str = SEGMENT_KINDS[0]
     partitions: int | str | None = None
+    roles: dict[str, str] = field(default_factory=dict)
+    jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     version: int = FLAT_VERSION
 
     @property
@@ -146,8 +158,12 @@ class Manifest:
     @property
     def written_version(self) -> int:
         """The lowest version that can say all this: programs of before read what they can."""
-        if self.keep_vectors in SMALL:
+        if self.roles:
             return VERSION
+        if self.jobs:
+            return JOBS_VERSION
+        if self.keep_vectors in SMALL:
+            return SMALL_VERSION
         return FLAT_VERSION if self.partitions is None else LISTS_VERSION
 
     @cached_property
@@ -166,10 +182,10 @@ class Manifest:
     def following(self, **changes: Any) -> Manifest:
         """The next generation, with some fields changed; what was of version 1 is so no more."""
         identity = self.identity or new_identity()
-        return replace(
-            self, generation=self.generation + 1, identity=identity,
-            version=self.written_version, copied_end=0, **changes,
-        )  # fmt: skip
+        changed = replace(
+            self, generation=self.generation + 1, identity=identity, copied_end=0, **changes
+        )
+        return replace(changed, version=changed.written_version)
 
     def same_files(self, other: Manifest) -> bool:
         """Whether both consist of the same segments and the same log."""
@@ -181,6 +197,10 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Put the manifest in place; from now on the collection is what it says."""
     body = asdict(manifest)
     version = body.pop("version")
+    if version < VERSION:
+        del body[_SINCE_6]
+    if version < JOBS_VERSION:
+        del body[_SINCE_5]
     if version < LISTS_VERSION:
         own, of_segments = _SINCE_3
         for entry, names in [(body, own), *((entry, of_segments) for entry in body["segments"])]:
@@ -262,7 +282,14 @@ def _check(manifest: Manifest) -> None:
         _expect(entry.kind == manifest.kind, "segments")
     _expect(_is_partitions(manifest.partitions), "partitions")
     _expect(manifest.partitions is None or manifest.version >= LISTS_VERSION, "format_version")
-    _expect(manifest.keep_vectors not in SMALL or manifest.version >= VERSION, "format_version")
+    small = manifest.keep_vectors in SMALL
+    _expect(not small or manifest.version >= SMALL_VERSION, "format_version")
+    _expect(isinstance(manifest.roles, dict) and are_roles(manifest.roles, manifest.width), "roles")
+    _expect(not manifest.roles or manifest.version >= VERSION, "format_version")
+    _expect(not manifest.jobs or manifest.version >= JOBS_VERSION, "format_version")
+    _expect(isinstance(manifest.jobs, dict), "jobs")
+    for name, record in manifest.jobs.items():
+        _expect(is_job_name(name) and _is_record(record, manifest.next_id), "jobs")
     _expect(manifest.partitions is not None or not any(e.lists for e in manifest.segments), "lists")
     named = [
         name
@@ -271,6 +298,19 @@ def _check(manifest: Manifest) -> None:
         if name
     ]
     _expect(len(set(named)) == len(named), "segments")
+
+
+def is_job_name(name: Any) -> bool:
+    """Whether this can be the name of a job: some text, not much of it, without line breaks."""
+    return isinstance(name, str) and 0 < len(name) <= MAX_JOB and name.isprintable()
+
+
+def _is_record(record: Any, next_id: int) -> bool:
+    if not isinstance(record, dict) or set(record) != {"digest", "first", "n"}:
+        return False
+    first, n = record["first"], record["n"]
+    right = _is_count(first) and _is_count(n) and n >= 1 and first + n <= next_id
+    return right and _is_hex(record["digest"], 32)
 
 
 def _check_entry(entry: SegmentEntry) -> None:

@@ -153,13 +153,7 @@ def rows_to_arrays(rows: Rows) -> dict[str, NDArray[Any]]:
     if rows.keys is not None:
         arrays["keys.offsets"], arrays["keys.blob"] = rows.keys
     for name, column in rows.columns.items():
-        values = column.values
-        if isinstance(values, Texts):
-            arrays[f"{name}:offsets"], arrays[f"{name}:blob"] = values
-        else:
-            arrays[f"{name}:values"] = values
-        if not column.present.all():
-            arrays[f"{name}:present"] = column.present
+        arrays |= column.arrays(name)
     return arrays
 
 

@@ -36,6 +36,7 @@ class State:
 
     `log_place` tells the log's file from another of its name. `settled` is the same collection
     without the records of the log that no writer has acknowledged yet, None if there are none.
+    `parts` are the states that this one joins: a search visits what it would visit in each.
     """
 
     def __init__(
@@ -50,16 +51,25 @@ class State:
         kinds: Mapping[str, str] | None = None,
         log_place: Place | None = None,
         settled: State | None = None,
+        parts: Sequence[State] = (),
     ) -> None:
         self.manifest, self.stored, self.runs = manifest, stored, runs
         self.log_end, self.n_records, self.log_place = log_end, n_records, log_place
         self.next_id = manifest.next_id if next_id is None else next_id
         self.kinds = dict(manifest.columns if kinds is None else kinds)
-        self.settled = settled
+        self.settled, self.parts = settled, tuple(parts)
         self._views: list[View] | None = None
 
     def __len__(self) -> int:
         return sum(segment.n_alive for segment in self.segments())
+
+    def knowing(self, kinds: Mapping[str, str]) -> State:
+        """The same rows, where conditions may name columns that none of them has."""
+        return State(
+            self.manifest, self.stored, self.runs, log_end=self.log_end, n_records=self.n_records,
+            next_id=self.next_id, kinds={**kinds, **self.kinds}, log_place=self.log_place,
+            parts=self.parts,
+        )  # fmt: skip
 
     def segments(self) -> list[Segment]:
         """All segments, those of the log as well."""
@@ -72,6 +82,8 @@ class State:
     @property
     def views(self) -> list[View]:
         """What a search works on; rows of the log are brought together first."""
+        if self.parts:
+            return [view for part in self.parts for view in part.views]
         if self._views is None:
             joined = [_joined(self.runs)] if len(self.runs) > 1 else list(self.runs)
             parts = [*self.stored, *joined]

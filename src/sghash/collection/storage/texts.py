@@ -43,6 +43,14 @@ class Texts(NamedTuple):
         except UnicodeDecodeError as error:
             raise _damaged(f"row {row} is not UTF-8") from error
 
+    def lengths(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Bytes of the strings of these rows."""
+        self._check_types()
+        if len(rows):
+            self._check_rows(int(rows.min()), int(rows.max()))
+        found: NDArray[np.int64] = self.offsets[rows + 1] - self.offsets[rows]
+        return found
+
     def take(self, rows: NDArray[np.int64]) -> Texts:
         """Return the strings of these rows, in that order; all rows as they are is no copy."""
         old = self.check()

@@ -176,9 +176,14 @@ def _costs(lists: list[Lists]) -> dict[str, float] | None:
 
 
 def _bytes_of_row(state: State, list_bytes: int) -> dict[str, float]:
-    """What a row takes of each kind, in segments and in memory alike; without keys and metadata."""
+    """What a row takes of each kind, in segments and in memory alike; without keys and metadata.
+
+    Ids without gaps take nothing.
+    """
     manifest, n = state.manifest, max(1, len(state))
-    found = {"code": float(-(-manifest.n_bits // 8)), "id": 8.0, "lists": round(list_bytes / n, 2)}
+    id_bytes = sum(segment.rows.index.row_ids.nbytes for segment in state.segments())
+    found = {"code": float(-(-manifest.n_bits // 8)), "id": round(id_bytes / n, 2)}
+    found["lists"] = round(list_bytes / n, 2)
     found["vector"] = 0.0
     if manifest.keep_vectors is not None:
         kept = KEPT_KINDS[manifest.keep_vectors]

@@ -8,18 +8,18 @@ change is as large as that by itself, what it holds becomes a segment. When ther
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from numpy.typing import NDArray
 
 from sghash.collection.lists.building import Build, Earlier
 from sghash.collection.lists.stored import write_lists
-from sghash.collection.storage.disk import WriterLock
+from sghash.collection.storage.disk import WriterLock, place_file
 from sghash.collection.storage.folders import remove_ours
 from sghash.collection.storage.loading import load_state, with_manifest
 from sghash.collection.storage.log import START, LogWriter, create_log
@@ -51,6 +51,9 @@ LOG_BYTES = 1 << 24
 LOG_RECORDS = 1024
 MAX_SEGMENTS = 16
 MERGE_SEGMENTS = 12
+
+#: Whole segment files that lie elsewhere, and what the manifest must say of each.
+Staging: TypeAlias = Sequence[tuple[Path, SegmentEntry]]
 
 
 class Whole(NamedTuple):
@@ -147,16 +150,44 @@ class Writer:
         whole = Whole(encode, changes, build)
         self._guarded(lambda: self._flush(self.state, whole, callback=callback))
 
-    def note_plan(self, plan: dict[str, Any] | None) -> None:
-        """Let the manifest hold another plan, durably."""
+    def note(self, **said: Any) -> None:
+        """Let the manifest say something else of the collection (`plan`, `roles`), durably."""
 
         def change() -> None:
-            if self.state.manifest.version == 1:
-                # Its log has no identity, which a manifest of today must name.
-                self._flush(self.state)
-            following = self.state.manifest.following(plan=plan)
+            self._leave_version_1()
+            following = self.state.manifest.following(**said)
             self._replace_manifest(following)
             self.state = with_manifest(self.state, following)
+
+        self._guarded(change)
+
+    def commit(
+        self, staged: Staging, job: str, record: Mapping[str, Any], kinds: Mapping[str, str]
+    ) -> None:
+        """Make segments that were written elsewhere count, all of them in one step.
+
+        Their ids and keys must be new; `kinds` are those of their columns. The staged files stay
+        where they are: a crash before the manifest is replaced loses nothing.
+        """
+
+        def change() -> None:
+            self._leave_version_1()
+            manifest, placed = self.state.manifest, []
+            for path, entry in staged:
+                name = self._new_name("segment")
+                place_file(path, self.folder / name)
+                placed.append(replace(entry, file=name))
+            with storage_errors(self.folder):
+                sync_folder(self.folder)
+            following = manifest.following(
+                segments=(*manifest.segments, *placed), next_file=self._number,
+                n_rows=manifest.n_rows + sum(entry.n for entry in placed),
+                next_id=max(manifest.next_id, record["first"] + record["n"]),
+                jobs={**manifest.jobs, job: dict(record)}, columns={**manifest.columns, **kinds},
+            )  # fmt: skip
+            self._replace_manifest(following)
+            # Memory does not know the new rows. A job that is committed twice changes nothing.
+            self._follow_disk(must=True)
 
         self._guarded(change)
 
@@ -256,12 +287,22 @@ class Writer:
         # The change counts from here on: what fails now is only put off.
         if not changes:
             self.state = state
+        # With other codes memory does not know the new ones: to be silent would be to lie.
+        self._follow_disk(must=bool(changes))
+
+    def _leave_version_1(self) -> None:
+        """Begin a log with an identity, where there is none: every later manifest names it."""
+        if self.state.manifest.version == 1:
+            self._flush(self.state)
+
+    def _follow_disk(self, *, must: bool) -> None:
+        """Go on from the manifest that was just written; unless it `must` be now, later will do."""
         try:
             self._drop_log()
             self._continue(load_state(self.folder, self.state, in_memory=self._in_memory))
             remove_ours(self.folder, keep=self.state.manifest.files())
         except (StorageError, BadFile) as error:
-            if changes:  # memory does not know the new codes: to be silent would be to lie
+            if must:
                 raise
             logger.warning("%s is written, but cannot be continued yet: %s", self.folder, error)
 
@@ -272,7 +313,8 @@ class Writer:
 
         Of the segments that it was made of, the largest in lists hands its lists on.
         """
-        segment = read_segment(self.folder, entry, shape_of(like), in_memory=False)
+        with storage_errors(self.folder / entry.file, doing="read"):
+            segment = read_segment(self.folder, entry, shape_of(like), in_memory=False)
         earlier = None
         for part in sorted(before, key=lambda part: part.n_alive):
             if (lists := part.rows.lists) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -24,6 +24,11 @@ def allowed_rows(where: Any, state: State, views: Sequence[View]) -> list[_Mask 
     if isinstance(where, str):
         tree = parse(where, state.kinds)
         masks = [mask_of(tree, view.rows.columns, len(view.rows)) for view in views]
+    elif isinstance(where, Mapping):
+        column = next(iter(where), "year")
+        raise InvalidInput(
+            f"where is a condition in words, such as where=\"{column} == 'x'\", a mask, or ids"
+        )
     elif _is_mask(where):
         masks = _split_mask(np.asarray(where), views)
     else:

@@ -1,0 +1,1 @@
+"""Rows that are encoded elsewhere: tasks for workers, segments beside the collection, a commit."""
