@@ -11,6 +11,8 @@ import shutil
 import click
 import pytest
 
+from sghash import Collection
+from sghash.adapters.transfer import place_of, push
 from sghash.cli.frame import EXIT_CODES, VERBS, program
 
 #: A cheap command line of each verb that succeeds, as {parameter: value}; None where there is no
@@ -28,11 +30,15 @@ VALID = {
     "tune": {"collection": "kept"},
     "evaluate": {"vectors": "vectors.npy", "models": "LSH", "bits": "8"},
     "reproduce": None,
+    "serve": None,
     "convert": {"source": "vectors.npy", "target": "new.fvecs"},
     "info": {"what": "vectors.npy"},
     "verify": {"path": "kept"},
     "backup": {"collection": "kept", "folder": "new"},
+    "explore": {"collection": "kept", "export": "new.html"},
     "completion": {"shell": "zsh"},
+    "push": {"collection": "kept", "address": "faiss:new.faiss"},
+    "pull": {"address": "faiss:codes.faiss", "collection": "kept"},
 }
 
 #: What is put in the place of every parameter in turn.
@@ -57,6 +63,15 @@ VALUES = {
 }
 
 
+@pytest.fixture
+def folder(folder, request):
+    """The folder of every test; to pull from, a file of FAISS with the codes of `kept`."""
+    if "callspec" in dir(request.node) and request.node.callspec.params.get("verb") == "pull":
+        with Collection.open(folder / "kept") as kept:
+            push(kept, place_of(f"faiss:{folder / 'codes.faiss'}"), "codes")
+    return folder
+
+
 def parameters_of(verb):
     context = click.Context(program)
     command = program.get_command(context, verb)
@@ -77,17 +92,25 @@ def line_of(verb, values):
     return [words[0], *options, "--", *words[1:]]
 
 
+#: Verbs that do much where a value is accepted.
+LONG = {"evaluate", "explore", "pull", "push", "tune"}
+
+
+def marked(verbs):
+    return [pytest.param(v, marks=[pytest.mark.slow] * (v in LONG)) for v in verbs]
+
+
 def test_every_verb_has_a_valid_line():
     assert set(VALID) == set(VERBS)
 
 
-@pytest.mark.parametrize("verb", [verb for verb, values in VALID.items() if values])
+@pytest.mark.parametrize("verb", marked(v for v, values in VALID.items() if values))
 def test_the_valid_lines_are_valid(run, folder, verb):
     out = run(*line_of(verb, VALID[verb]), cwd=folder)
     assert out.returncode == 0 and out.stdout, out.stderr
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", marked(VERBS))
 def test_no_value_of_any_parameter_is_a_fault(run, folder, verb, tmp_path_factory):
     clean = tmp_path_factory.mktemp("clean") / "copy"
     shutil.copytree(folder, clean)
@@ -108,6 +131,8 @@ def test_no_value_of_any_parameter_is_a_fault(run, folder, verb, tmp_path_factor
 
 
 def refused_at_once(parameter, value):
+    if parameter.nargs != 1:
+        return False  # one value is no list of them for click, and one for the command
     try:
         parameter.type_cast_value(click.Context(program), value)
     except click.BadParameter:
@@ -134,7 +159,7 @@ def test_a_missing_argument_is_a_usage_error(run, folder, verb):
     for parameter in parameters_of(verb):
         if isinstance(parameter, click.Argument) and parameter.required:
             assert run(*given, cwd=folder).returncode == 2, given
-            given.append((VALID[verb] or {})[parameter.name])
+            given.append((VALID[verb] or {}).get(parameter.name, "x"))
         elif isinstance(parameter, click.Option):
             out = run(verb, parameter.opts[-1], cwd=folder)
             assert out.returncode == 2 and "requires an argument" in out.stderr
@@ -142,7 +167,7 @@ def test_a_missing_argument_is_a_usage_error(run, folder, verb):
 
 def test_too_many_arguments_are_a_usage_error(run, folder):
     for verb in VERBS:
-        if verb != "delete":  # takes any number of ids
+        if verb not in ("delete", "serve"):  # they take any number
             assert run(verb, *["x"] * 9, cwd=folder).returncode == 2, verb
 
 

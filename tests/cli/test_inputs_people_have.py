@@ -148,3 +148,23 @@ def test_more_neighbours_than_rows_are_said(run, place):
     out = run("search", "c", "one.npy", "--k", 9, "--json", cwd=place)
     assert len(out.facts[0]["neighbors"]) == 3
     assert "holds 3 rows, fewer than --k 9" in out.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("sentence.queries", "did you mean sentences.queries?"),
+        ("dentist", "a text must first be embedded"),
+        ("x" * 500, "there is no file"),
+    ],
+)
+def test_a_file_that_is_not_there_is_told_what_was_meant(run, name, told):
+    done = run("fit", name, "model")
+    assert done.returncode and told in done.stderr and len(done.stderr) < 300
+
+
+@pytest.mark.parametrize("verb", ["verify", "info"])
+def test_any_other_file_is_not_called_damaged(run, verb):
+    done = run(verb, __file__)
+    assert done.returncode == 1 and "is no collection, model or index" in done.stderr
+    assert "damaged" not in done.stderr

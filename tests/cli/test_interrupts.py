@@ -57,6 +57,8 @@ def entries(place):
 
 @pytest.mark.parametrize(("verb", "delay"), [("fit", 0.7), ("create", 0.0)])
 def test_while_fitting(place, verb, delay):
+    # Compiled before: interrupted while it compiles, Numba complains in its own words.
+    sghash.SGH(32, n_steps=50).fit(np.load(place / "vectors.npy", mmap_mode="r")[:2000])
     before = entries(place)
     names = {"fit": ("vectors.npy", "new"), "create": ("new", "vectors.npy")}[verb]
     process = start(place, verb, *names, "--bits", 32, "-o", "n_steps=10000000")
@@ -81,6 +83,7 @@ def test_a_model_that_is_to_be_replaced_stays(place):
     assert sghash.load_model(place / "model").fingerprint_ == model.fingerprint_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "expected", "target"),
     [(signal.SIGINT, 130, "old.npy"), (signal.SIGTERM, 143, "codes.npy")],

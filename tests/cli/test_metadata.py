@@ -31,7 +31,7 @@ def write_csv(path, columns):
     path.write_text(stream.getvalue(), encoding="utf-8", newline="")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(WHOLE, NUMBER, st.booleans(), TEXT), min_size=1, max_size=8))
 def test_csv_gives_back_numbers_truth_and_text(path, rows):
     whole, number, truth, text = map(list, zip(*rows, strict=True))
@@ -46,7 +46,7 @@ def test_csv_gives_back_numbers_truth_and_text(path, rows):
 VALUES = st.one_of(st.none(), st.booleans(), WHOLE, NUMBER, TEXT)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), VALUES), max_size=8))
 def test_json_lines_give_back_every_value(path, records):
     lines = "".join(json.dumps(record) + "\n" for record in records)

@@ -11,6 +11,7 @@ from sghash import Collection
 from sghash.collection.planning.forecast import advised, effort, forecast
 
 
+@pytest.mark.slow
 def test_two_commands_lead_from_a_file_to_answers(run, folder):
     vectors = np.load(folder / "vectors.npy")
     facts = run("create", "new", "vectors.npy", "--json", cwd=folder).facts

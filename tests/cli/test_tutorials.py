@@ -18,6 +18,7 @@ TUTORIALS = (
     "i-do-research",
     "i-run-a-database",
     "how-accurate",
+    "scale",
 )
 NUMBER = re.compile(r"\d+\.\d+")
 #: Decimals on a page may differ by so much: other processors round sums in another order.
@@ -65,6 +66,12 @@ def test_pages_name_verbs_and_files_that_exist(page):
         assert verb in VERBS
     for link in re.findall(r"\]\(([^)#:]+)\)", text):
         assert (DOCS / link).exists(), link
+
+
+def test_the_clock_follows_the_same_pages():
+    tool = (DOCS.parent / "tools" / "clock_pages.py").read_text(encoding="utf-8")
+    listed = re.search(r"^PAGES = \((.*?)\)", tool, flags=re.DOTALL | re.MULTILINE)
+    assert listed is not None and tuple(re.findall(r'"([\w-]+)"', listed.group(1))) == TUTORIALS
 
 
 def test_no_shown_number_may_stray():

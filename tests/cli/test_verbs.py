@@ -13,6 +13,7 @@ import pytest
 import sghash
 from sghash.cli import main
 from sghash.cli.frame import VERBS
+from sghash.kernels.ways import ways
 
 
 def run_process(*arguments):
@@ -75,6 +76,7 @@ def test_a_wrong_option_is_a_usage_error(run, verb):
 def test_info_about_the_installation(run):
     facts = json.loads(run("info", "--json").stdout)
     assert facts["sghash"] == sghash.__version__ and facts["packages"]["numpy"] == np.__version__
+    assert facts["kernels"] == ways() and "bits" in facts["kernels"]["Hamming distances"]
 
 
 def test_info_about_a_model_and_an_index(run, tmp_path, rng):
@@ -230,10 +232,22 @@ WRONG = {
     "tune": [(), ("no",), ("model",), ("kept", "--k", "0"), ("kept", "--queries", "0"),
              ("kept", "--k", "100000"), ("kept", "--plot", "a.txt"),
              ("kept", "--plot", "no-such-folder/a.svg")],
+    "serve": [(), ("no",), ("model",), ("kept", "kept"), ("a b=kept",), ("kept", "--port", "x"),
+              ("kept", "--port", "70000"), ("kept", "--host", "256.1.1.1"),
+              ("kept", "--api-key-file", "no.txt"), ("kept", "--api-key-file", "empty-folder"),
+              ("kept", "--api-key-file", "codes.npy"), ("kept", "--gather-ms", "-1"),
+              ("kept", "--max-k", "0"), ("kept", "--timeout", "0")],
     "info": [("no-such-thing",), ("text.npy",), ("empty-folder",)],
     "verify": [(), ("no-such-thing",), ("text.npy",), ("empty-folder",), ("vectors.npy",)],
     "backup": [(), ("kept",), ("no", "copy"), ("model", "copy"), ("kept", "kept"),
                ("kept", "model"), ("kept", "text.txt")],
+    "push": [(), ("kept",), ("kept", "mysql://x"), ("kept", "duckdb:"), ("no", "duckdb:new.db"),
+             ("model", "duckdb:new.db"), ("kept", "duckdb:new.db", "--table", "a b")],
+    "pull": [(), ("duckdb:no.db",), ("mysql://x", "c"), ("duckdb:no.db", "c"),
+             ("duckdb:no.db", "c", "--model", "no"), ("duckdb:no.db", "kept")],
+    "explore": [(), ("no-such-thing",), ("empty-folder", "--export", "x.html"),
+                ("kept", "--rows", "5"), ("kept", "--export", "x.html", "--rows", "0"),
+                ("kept", "--export", "no-such-folder/x.html"), ("kept", "--port", "x")],
     "completion": [(), ("nonsense",)],
     "demo": [("--seed", "x")],
 }  # fmt: skip

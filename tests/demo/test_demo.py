@@ -14,7 +14,8 @@ import pytest
 import sghash
 from sghash import Collection
 from sghash.cli import main
-from sghash.cli.verbs.demo import _steps
+from sghash.cli.verbs.demo import _steps, _write_explorer
+from sghash.demo.flipping import flip_grid, flip_titles, flips
 from sghash.demo.page import write_page
 from sghash.demo.sets import DEMO_SETS, load_set
 from sghash.demo.shelf import prepare
@@ -105,12 +106,46 @@ def test_the_report_has_every_part(told):
     document = (told.folder / "report.html").read_text(encoding="utf-8")
     assert told.hint == ""
     for part in ("How many true neighbours", "What 64 bits still know", "Templates",
+                 "From one to another",
                  "How it learned", "What each bit is worth", "A collection in a folder",
                  "Real sentences", "truly nearest", "The bus thundered down the road.",
                  "sghash info"):  # fmt: skip
         assert part in document, part
-    assert document.count("<svg") == 8
+    assert document.count("<svg") == 10
+    # None is so wide that a phone would cut it.
+    assert 'class="picture wide"' not in document
     assert len(document) < 1_000_000
+
+
+def test_what_figures_show_is_said_in_their_numbers(told):
+    document = (told.folder / "report.html").read_text(encoding="utf-8")
+    alts = set(re.findall(r'role="img" aria-label="([^"]*)"', document))
+    best = max((row for row in told.story.rows if row.n_bits == 64), key=lambda r: r.recall10_at_10)
+    said = f"64 bits, Recall10@10, the best first: {best.model} {best.recall10_at_10:.2f}"
+    assert any(said in alt for alt in alts)
+    queries = told.story.material.queries
+    model = told.story.model("ITQ")
+    lost = ((queries - model.decode(model.encode(queries))) ** 2).sum() / (
+        (queries - queries.mean(axis=0)) ** 2
+    ).sum()
+    assert any(f"ITQ loses {100 * lost:.0f} % of the variance" in alt for alt in alts)
+    assert all(re.search(r"\d", alt) or "bits" in alt for alt in alts)
+
+
+def test_a_row_becomes_another_bit_by_bit(told):
+    story = told.story
+    model, (one, other) = story.model(), story.material.queries[story.material.shown[:2]]
+    codes = model.encode(np.stack([one, other]))
+    n = int(np.unpackbits(codes[0] ^ codes[1]).sum())
+    pictures = flips(model, one, other)
+    assert len(pictures) == n + 1 > 8
+    np.testing.assert_allclose(pictures[[0, -1]], model.decode(codes), rtol=1e-5, atol=1e-5)
+    # One bit each time: every step is one bit's template, there or back, and no bit flips twice.
+    left = ((pictures - pictures[-1]) ** 2).sum(axis=1)
+    assert left[0] > left[n // 2] > left[-1]
+    (line, same), counts = flip_grid(model, [(one, other), (one, one)], (2, 90))
+    assert counts == [n, 0] and line[3] is None and np.array_equal(line[2], pictures[2])
+    assert len(line) == len(same) == len(flip_titles((2, 90))) and same[2] is None
 
 
 def test_without_the_extra_the_tables_still_come(told, monkeypatch, tmp_path):
@@ -128,15 +163,32 @@ def test_the_command_prints_results_and_says_what_it_does(run, tmp_path, monkeyp
         "sghash.demo.story.tell", lambda *_, say, **__: say("fitting") or told.story
     )
     monkeypatch.setattr("sghash.demo.page.write_page", lambda *args, **_: drawn.append(args) or "")
+    monkeypatch.setattr(
+        "sghash.cli.verbs.demo._write_explorer", lambda _, folder: folder / "explorer.html"
+    )
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     code, out, err = run("demo")
     assert code == 0 and "fitting ..." in err and "recall10@10" in out and "\x1b" not in out + err
     assert "report  sghash-demo" in out and "next    sghash search" in out
+    assert f"look    {(tmp_path / 'sghash-demo' / 'explorer.html').as_uri()}" in out
     code, out, err = run("demo", "--json", "--output", "elsewhere")
     facts = json.loads(out)
     assert {row["model"] for row in facts["rows"]} == {"SGH", "SGH, decoder", "ITQ", "SignHashing"}
     reports = [str(path) for story, path in drawn if story is told.story]
     assert len(reports) == 2 and facts["report"] == reports[1] and "elsewhere" in reports[1]
+
+
+@pytest.mark.slow
+def test_the_explorer_holds_both_collections(told, tmp_path):
+    document = _write_explorer(told.story, tmp_path).read_text(encoding="utf-8")
+    held = json.loads(re.search(r'id="data">(.*?)</script>', document, re.S)[1])["collections"]
+    assert {name: len(each["rows"]) for name, each in held.items()} == {
+        "digits": len(told.story.material.base), "sentences": told.story.sentences.n
+    }  # fmt: skip
+    assert held["digits"]["about"]["measures"] == ["hamming", "decoder", "vectors"]
+    assert held["digits"]["about"]["picture"] == [8, 8] and held["sentences"]["about"]["text"]
+    recalls = [point["decoder"][0] for point in held["digits"]["tradeoff"]["points"]]
+    assert recalls == sorted(recalls) and len(document) < 5_000_000
 
 
 def test_the_next_steps_can_be_typed_as_they_are(tmp_path, monkeypatch):

@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from sghash.errors import InvalidInput
+from sghash.optional import require
 
 if TYPE_CHECKING:
     _Text: TypeAlias = click.ParamType[str]
@@ -122,3 +123,4 @@ def check_plot(path: Path | None) -> None:
         raise InvalidInput(f"--plot takes a file that ends in .svg, .png or .pdf, got {path}")
     if not path.parent.is_dir():
         raise InvalidInput(f"cannot write {path}: its folder is not there: make it first")
+    require("matplotlib", extra="plots")

@@ -31,15 +31,19 @@ VERBS: dict[str, str] = {
     "create": "Make a collection, a folder of codes that can be searched.",
     "add": "Add vectors to a collection, with ids and metadata.",
     "search": "Find the nearest rows of a collection.",
+    "explore": "Look at a collection in a browser, or as one HTML file.",
     "delete": "Delete rows of a collection.",
     "plan": "Say what so many vectors will take: bytes, minutes, milliseconds.",
     "tune": "Measure recall, speed and bytes of searches of a collection.",
     "evaluate": "Measure codes and the searches they serve on your vectors.",
     "reproduce": "Measure the claims of the paper again, with verdicts.",
+    "serve": "Answer for collections over HTTP.",
     "convert": "Write vectors in another file format.",
     "info": "Say what a file, a folder, a name or this installation is.",
     "verify": "Read a collection, a model or an index, and check every byte.",
     "backup": "Copy a collection, consistently, and verify the copy.",
+    "push": "Bring the codes of a collection to a database.",
+    "pull": "Bring codes from a database to a collection.",
     "completion": "Print the completion script of a shell.",
 }
 
@@ -119,6 +123,21 @@ def program(verbose: bool) -> None:
 json_option: Callable[[Any], Any] = click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON."
 )
+
+
+class AddressCommand(click.Command):
+    """A verb that takes the address of a database, which may hold a password."""
+
+    def parse_args(self, context: click.Context, arguments: list[str]) -> list[str]:
+        """As click does it, but an argument too many is not repeated."""
+        context.allow_extra_args = True
+        left = super().parse_args(context, arguments)
+        if left and not context.resilient_parsing:
+            context.fail(
+                f"{len(left)} more than the arguments that this verb takes; they are not repeated "
+                "here, since an address may hold a password."
+            )
+        return left
 
 
 def examples(*lines: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+import os
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,9 +13,9 @@ import click
 
 from sghash.cli.argument_types import RowsName, TargetName
 from sghash.cli.streams import STDIO, open_stdin
-from sghash.data import open_vectors
+from sghash.data import ending_of, open_vectors
 from sghash.data.sources import RowSource
-from sghash.errors import InvalidInput
+from sghash.errors import InvalidInput, MissingData
 
 _Decorator = Callable[[Any], Any]
 
@@ -74,8 +77,9 @@ def open_rows(
     """Vectors of a file, of a folder of parts, of a data set (`digits.base`) or from stdin."""
     chosen = data_part(text)
     if chosen is None and text != STDIO:
-        if not Path(text).exists() and text in dataset_names():
+        if not os.path.exists(text) and text in dataset_names():
             raise InvalidInput(f"{text} is a data set: say {text}.base or {text}.queries")
+        _refuse_absent(text)
         return open_vectors(text, key=key, start=start, stop=stop)
     if chosen is None:
         source = open_stdin(key)
@@ -84,6 +88,22 @@ def open_rows(
     else:
         source = getattr(load_named(chosen.name), chosen.part)
     return source if start == 0 and stop is None else source.rows(start, stop)
+
+
+def _refuse_absent(text: str) -> None:
+    """Say that there is no such file, and what may have been meant."""
+    if os.path.lexists(text):
+        return
+    shown = textwrap.shorten(text, 80, placeholder=" ...") if len(text) > 80 else text
+    parts = [f"{name}.{part}" for name in dataset_names() for part in PARTS]
+    near = difflib.get_close_matches(text, parts, n=1, cutoff=0.75)
+    if near:
+        raise MissingData(f"there is no file {shown}: did you mean {near[0]}?")
+    if ending_of(text) is None:
+        raise MissingData(
+            f"there is no file {shown}: vectors come from files (or from stdin, by -); a text must "
+            "first be embedded by the model that made the rows"
+        )
 
 
 key_option: _Decorator = click.option(

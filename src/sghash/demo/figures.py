@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sghash import plots
 from sghash.bits import unpack_bits
+from sghash.demo.flipping import flip_grid, flip_titles
 from sghash.demo.story import K, Story
+from sghash.plots.canvas import HALF
 
-# Templates to draw, and how many in a row.
-_TEMPLATES, _PER_ROW = 64, 16
+# Templates to draw, and how many in a row: no figure is wider than a phone can show.
+_TEMPLATES, _PER_ROW = 64, 8
+# After how many flipped bits a picture is shown on its way to another.
+_FLIPS = (4, 8, 16)
 
 
 def recall_figures(story: Story) -> list[Any]:
@@ -34,7 +39,7 @@ def reconstruction_figure(story: Story) -> Any:
         model = story.model(name)
         grid.append([material.picture(row) for row in model.decode(model.encode(queries))])
     names = ["original", f"{story.n_bits} bits", "SGH draws", "ITQ draws"]
-    return plots.images(grid, row_titles=names, value_range=(0, 1), cell=0.72)
+    return plots.images(grid, row_titles=names, value_range=(0, 1), cell=0.52)
 
 
 def template_figure(story: Story) -> Any:
@@ -64,15 +69,36 @@ def training_figures(story: Story) -> list[Any]:
     ]
 
 
-def bit_figure(story: Story) -> Any:
+def bit_figures(story: Story) -> list[Any]:
     """How often each bit of SGH is set, and how bits go together."""
+    shares, correlations = bit_facts(story)
+    return [plots.bit_report(shares, size=HALF), plots.bit_correlations(correlations)]
+
+
+def bit_facts(story: Story) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The share of rows that set each bit of SGH, and the correlation of each pair of bits."""
     bits = unpack_bits(story.model().encode(story.material.base), story.n_bits)
     used = bits.astype(np.float64)
     spread = used.std(axis=0)
     together = np.cov(used, rowvar=False, bias=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         correlations = np.nan_to_num(together / np.outer(spread, spread))
-    return plots.bit_report(bits.mean(axis=0), correlations=correlations)
+    return used.mean(axis=0), correlations
+
+
+def flip_figure(story: Story) -> Any:
+    """What becomes of pictures while their codes turn into those of others, bit by bit."""
+    material, rows = story.material, story.material.shown
+    pairs = list(zip(rows[::2], rows[1::2], strict=False))[:3]
+    queries = material.queries
+    grid, n_differing = flip_grid(
+        story.model(), [(queries[a], queries[b]) for a, b in pairs], _FLIPS
+    )
+    pictures = [[None if row is None else material.picture(row) for row in line] for line in grid]
+    names = [f"{n} bits" for n in n_differing]
+    return plots.images(
+        pictures, titles=flip_titles(_FLIPS), row_titles=names, value_range=(0, 1), cell=0.6
+    )
 
 
 def neighbor_figure(story: Story) -> Any:
@@ -87,5 +113,5 @@ def neighbor_figure(story: Story) -> Any:
         for row in rows[:6]
     ]
     return plots.images(
-        grid, titles=["query", "", *(str(n) for n in range(1, 9))], value_range=(0, 1), cell=0.68
+        grid, titles=["query", "", *(str(n) for n in range(1, 9))], value_range=(0, 1), cell=0.6
     )

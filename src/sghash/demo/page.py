@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sghash.demo.sentences import about
 from sghash.demo.story import Story
 from sghash.demo.text import HEADINGS, cells_of, reading, shorten, summary, truly_nearest
@@ -103,7 +106,7 @@ def _with_figures(page: Page, story: Story) -> None:
     page.figure(
         drawn,
         "Recall10@N against the number N of rows retrieved, by code length.",
-        "curves of recall, rising with the number of rows retrieved, one per model",
+        _recall_told(story),
     )
     if has_pictures:
         page.section(
@@ -113,32 +116,99 @@ def _with_figures(page: Page, story: Story) -> None:
         ).figure(
             figures.reconstruction_figure(story),
             f"{story.n_bits} bits are {story.shelf.n_bytes} bytes.",
-            "rows of pictures: originals, their codes, reconstructions by SGH and by ITQ",
+            f"Originals, their codes, and reconstructions: {_errors_told(story)}.",
+        )
+        page.section(
+            "From one to another",
+            f"Flip the bits in which two codes differ, one by one: what the code stands for turns "
+            f"from one {story.material.set.unit} into another. Numbers count flipped bits.",
+        ).figure(
+            figures.flip_figure(story),
+            "At the ends the images themselves, beside them what their codes decode to.",
+            "Pictures decoded from codes in between: each row begins as one image and ends as "
+            "another after the number of flipped bits that stands before it.",
         )
         page.section(
             "Templates",
             "SGH learns one template per bit; a reconstruction is the mean plus or minus each of "
             "them. Orange adds, purple takes away.",
-        ).figure(figures.template_figure(story), "", "one small picture per bit of the code")
+        ).figure(
+            figures.template_figure(story),
+            "",
+            f"What each of {story.n_bits} bits adds to a reconstruction, a small picture per bit.",
+        )
     page.section("A collection in a folder", _collection_text(story))
     _neighbor_table(page, story)
     if has_pictures:
         page.figure(
             figures.neighbor_figure(story),
             "The nearest eight in the collection, by the decoder's scores.",
-            "each row: a query and the eight nearest pictures found for it",
+            _neighbors_told(story),
         )
     page.section("How it learned", _training_text(story)).figure(
         figures.training_figures(story),
         "",
-        "two curves against training steps: error of reconstructions, and description length",
+        _learning_told(story),
     )
     page.section(
         "What each bit is worth",
         "A bit that is set for half of the rows carries a full bit; bits that repeat each other "
         "carry less.",
-    ).figure(
-        figures.bit_figure(story), "", "bars: how often each bit is set; a map of correlations"
+    ).figure(figures.bit_figures(story), "", _bits_told(*figures.bit_facts(story)))
+
+
+def _recall_told(story: Story) -> str:
+    said = []
+    for n_bits, curves in story.curves.items():
+        ranked = sorted(curves, key=lambda curve: -sum(curve[2]))
+        n = ranked[0][1][0]
+        shown = ", ".join(f"{name} {recalls[0]:.2f}" for name, _, recalls in ranked)
+        said.append(f"{n_bits} bits, Recall10@{n}, the best first: {shown}")
+    return "; ".join(said) + "."
+
+
+def _errors_told(story: Story) -> str:
+    queries = story.material.queries
+    spread = float(((queries - queries.mean(axis=0)) ** 2).sum())
+    lost = {}
+    for name in ("SGH", "ITQ"):
+        model = story.model(name)
+        errors = (queries - model.decode(model.encode(queries))) ** 2
+        lost[name] = f"{name} loses {100 * float(errors.sum()) / spread:.0f} %"
+    return f"{' and '.join(lost.values())} of the variance"
+
+
+def _neighbors_told(story: Story) -> str:
+    material, labels = story.material, story.material.data.base_labels
+    rows = material.shown[:6]
+    if labels is None:
+        return f"{len(rows)} queries, each with the eight nearest that were found for it."
+    same = sum(
+        material.base_name(int(near)) == material.query_name(row)
+        for row in rows
+        for near in story.shelf.scored.ids[row, :8]
+    )
+    return (
+        f"Of the eight found for each of {len(rows)} queries, {same} of {8 * len(rows)} in all are "
+        "of its class."
+    )
+
+
+def _learning_told(story: Story) -> str:
+    history = story.model().history_
+    errors, lengths = history["reconstruction_error"], history["description_length"]
+    return (
+        f"While it learned, the squared error of a reconstruction went from {errors[0]:.4g} to "
+        f"{errors[-1]:.4g}, and the bits to describe a row from {lengths[0]:.4g} to "
+        f"{lengths[-1]:.4g}."
+    )
+
+
+def _bits_told(shares: NDArray[np.float64], correlations: NDArray[np.float64]) -> str:
+    pairs = np.abs(correlations[np.triu_indices(len(shares), 1)])
+    return (
+        f"Every bit is set for {100 * shares.min():.0f} to {100 * shares.max():.0f} % of the rows; "
+        f"two bits correlate by {pairs.mean():.2f} on average and {pairs.max():.2f} at most."
     )
 
 

@@ -53,6 +53,7 @@ def read_sentences(folder: Path, *, seed: int) -> Sentences:
     model = build_model(Run("SGH", N_BITS, seed, {"n_steps": _N_STEPS}), data.metric).fit(base)
     with Collection.create(folder, model, metric=data.metric) as collection:
         collection.add(base, metadata={"text": texts})
+        collection.describe(text="text")
         found = collection.search(queries, k=_K, rerank="decoder", shortlist="all").ids
     begins = DEMO_SETS["sentences"].shown
     rows = [next(row for row, text in enumerate(asked) if text.startswith(b)) for b in begins]

@@ -76,6 +76,7 @@ def keep(material: Material, model: Any, folder: Path) -> Shelf:
     clock = time.perf_counter()
     with Collection.create(path, model, metric=material.data.metric) as collection:
         collection.add(material.base, metadata=columns)
+        collection.describe(**_roles(material, *columns))
     added = time.perf_counter() - clock
     clock = time.perf_counter()
     collection = Collection.open(path)
@@ -88,6 +89,15 @@ def keep(material: Material, model: Any, folder: Path) -> Shelf:
     searched = time.perf_counter() - clock
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return Shelf(path, scored, -(-model.n_bits // 8), added, opened, searched, size)
+
+
+def _roles(material: Material, column: str) -> dict[str, str]:
+    """What the rows are to somebody who looks at them."""
+    roles = {"label" if material.data.base_texts is None else "text": column}
+    # The publisher of CIFAR-10 stores colour by colour, which is no picture row by row.
+    if material.set.picture is not None and material.data.name != "cifar10":
+        roles["picture"] = "x".join(map(str, material.set.picture))
+    return roles
 
 
 def _columns(material: Material) -> dict[str, list[str]]:

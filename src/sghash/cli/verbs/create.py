@@ -15,6 +15,7 @@ from sghash.cli.model_choice import Choice, build, check_kind, fit, model_option
 from sghash.cli.planned import BY_HAND, NONE, OF_PLANS, build_planned, planning_options
 from sghash.cli.printing import show
 from sghash.cli.progress import row_bar
+from sghash.cli.roles import keep_roles, role_options, roles_of
 from sghash.cli.rows_in import Incoming, add_all, adding_options, read_incoming
 from sghash.collection import Collection
 from sghash.collection.planning.pipelines import KINDS
@@ -27,6 +28,7 @@ from sghash.errors import InvalidInput
     epilog=examples(
         "sghash create photos vectors.npy",
         "sghash create photos vectors.npy --target-recall 0.99 --metadata photos.csv",
+        "sghash create photos vectors.npy --metadata photos.csv --image-column file",
         "sghash create photos vectors.npy --bytes-per-vector 32",
         "sghash create photos vectors.npy --model ITQ --bits 128 --keep-vectors float16",
         "sghash create photos --fitted my-model",
@@ -48,6 +50,7 @@ from sghash.errors import InvalidInput
     help="Put rows into lists, so that --target-recall visits few of them: auto, or how many.",
 )
 @click.option("--empty", is_flag=True, help="Fit on VECTORS, but add none of them.")
+@role_options
 @planning_options
 @model_options
 @adding_options
@@ -82,8 +85,8 @@ def command(
     """Make COLLECTION, a new folder, of VECTORS: choose, learn, add and measure.
 
     VECTORS is a file, a folder of parts, a data set such as digits.base, or - for stdin. A few
-    kinds of codes and kept vectors are tried on a sample; the fewest bytes that reach
-    --target-recall are taken, and `sghash search` then needs no options.
+    kinds of codes and kept vectors are tried on a sample: the smallest vectors that reach
+    --target-recall are kept, behind the fastest code, and `sghash search` needs no options.
 
     With --model, --bits, --option, --partitions or --empty the model is what these say, and
     nothing is tried. With --fitted it is taken from a folder that `sghash fit` wrote; VECTORS may
@@ -97,12 +100,14 @@ def command(
             open_rows(vectors, key=key), ids_file=ids_file, metadata=metadata,
             id_column=id_column, as_keys=as_keys, start=start, stop=stop,
         )  # fmt: skip
+    roles = roles_of(context, incoming)
     if incoming is not None and not by_hand:
         build_planned(
             collection, incoming, metric=metric or _metric_known(vectors),
             target_recall=target_recall, bytes_per_vector=bytes_per_vector,
             keep_vectors=keep_vectors, queries=queries, seed=seed, as_json=as_json,
         )  # fmt: skip
+        keep_roles(collection, roles)
         return
     keep_vectors = None if keep_vectors in (NONE, "auto") else keep_vectors
     if fitted is not None:
@@ -124,6 +129,7 @@ def command(
         n_rows = _fill(collection, incoming, start)
         if lists is not None:
             _put_into_lists(collection)
+    keep_roles(collection, roles)
     facts = {
         "collection": str(collection),
         "model": type(model).__name__,

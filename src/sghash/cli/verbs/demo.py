@@ -8,14 +8,22 @@ import shutil
 import sys
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type, seed_option
 from sghash.cli.printing import printable, show
 from sghash.demo.sets import DEFAULT_SET, DEMO_SETS, is_here, load_set
 from sghash.demo.terminal import Terminal
+
+if TYPE_CHECKING:
+    from sghash.demo.story import Story
+
+# Codes of other lengths are learned for the explorer where that takes a second or two.
+_SMALL = 5000
 
 
 @click.command("demo", epilog=examples("sghash demo", "sghash demo --data glove --output words"))
@@ -49,11 +57,34 @@ def command(data: str, output: Path, seed: int, as_json: bool) -> None:
     say("drawing the report")
     steps = _steps(output, data)
     hint = write_page(story, output / "report.html", next_steps=steps)
+    say("drawing the explorer")
+    explorer = _write_explorer(story, output)
     say.end()
-    facts = {**story.facts(), "report": str(output / "report.html")}
-    ending = _ending(printable(facts["report"]), list(map(printable, steps)), hint)
+    facts = {**story.facts(), "report": str(output / "report.html"), "explorer": str(explorer)}
+    pages = [printable(facts["report"]), printable(explorer.resolve().as_uri())]
+    ending = _ending(pages, list(map(printable, steps)), hint)
     text = f"{story_text(story, _terminal())}\n\n{ending}"
     show(facts, text, as_json=as_json, styled=True)
+
+
+def _write_explorer(story: Story, output: Path) -> Path:
+    """The explorer of the demonstration's collections, as one file beside the report.
+
+    Their vectors are at hand, though the collections keep none.
+    """
+    from sghash.collection import Collection
+    from sghash.data.loading import load_dataset
+    from sghash.serve.explorer.export import Given, write_export
+
+    material = story.material
+    opened = Collection.open(story.shelf.folder)
+    lengths = (16, 32, 64, 128) if len(material.base) < _SMALL else ()
+    shown = {material.set.units: Given(opened, vectors=material.base, lengths=lengths)}
+    if story.sentences is not None:
+        vectors = np.asarray(load_dataset("sentences").base)
+        opened = Collection.open(story.sentences.folder)
+        shown["sentences"] = Given(opened, vectors=vectors, lengths=())
+    return write_export(output / "explorer.html", shown).path
 
 
 class _Voice:
@@ -100,9 +131,10 @@ def _program() -> str:
     return shlex.quote(str(script.relative_to(Path.cwd()) if near else script))
 
 
-def _ending(report: str, steps: list[str], hint: str) -> str:
-    lines = [f"  report  {report}"]
+def _ending(pages: list[str], steps: list[str], hint: str) -> str:
+    lines = [f"  report  {pages[0]}"]
     if hint:
         lines.append(f"          without figures: {hint}")
+    lines.append(f"  look    {pages[1]}")
     lines += ["", *(f"  {'next' if step is steps[0] else '':6}  {step}" for step in steps)]
     return "\n".join(lines)

@@ -20,7 +20,7 @@ from sghash.cli.inputs import (
 )
 from sghash.cli.printing import say, shortened, show
 from sghash.errors import InvalidInput
-from sghash.evaluation.recommending import PipelineResult, plain
+from sghash.evaluation.pipelines import PipelineResult, plain
 from sghash.evaluation.runs import RunProgress
 from sghash.files import storage_errors
 

@@ -20,6 +20,8 @@ from sghash.cli.verbs.verify import advice_for
 from sghash.data import READERS, ending_of
 from sghash.data.catalog import CATALOG
 from sghash.errors import BadFile, InvalidInput
+from sghash.index.file import is_index
+from sghash.kernels.ways import ways
 from sghash.models import MODELS, model_class
 from sghash.models.capabilities import Capabilities
 from sghash.optional import install_command
@@ -44,7 +46,6 @@ _ABILITIES = {
     "online": "go on learning (partial_fit)",
     "supervised": "learn from labels",
 }
-_INDEX_MAGIC = b"SGHINDEX"
 
 
 @click.command(
@@ -80,7 +81,9 @@ def _installation() -> dict[str, Any]:
     return {
         "sghash": sghash.__version__,
         "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
         "cores": available_cores(),
+        "kernels": ways(),
         "packages": {name: importlib.metadata.version(name) for name in CORE},
         "extras": {
             extra: "installed" if importlib.util.find_spec(module) else install_command(extra)
@@ -115,10 +118,12 @@ def _describe(what: str, key: str | None) -> dict[str, Any]:
             raise BadFile(f"{what} is neither a collection nor a model, and holds no vectors")
         return _vectors(what, key)
     check_readable(path)
-    with open(path, "rb") as stream:
-        is_index = stream.read(len(_INDEX_MAGIC)) == _INDEX_MAGIC
-    if is_index or ending_of(path) is None:
+    if is_index(path):
         return _index(path)
+    if ending_of(path) is None:
+        raise BadFile(
+            f"{path} is no collection, model or index, and no file of vectors by its name"
+        )
     return _vectors(what, key)
 
 

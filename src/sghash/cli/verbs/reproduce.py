@@ -52,6 +52,7 @@ from sghash.experiments.sets import check_any_set
     show_default=True,
     help="Folder of results.html, results.md, figures and rows.",
 )
+@click.option("--rows-only", is_flag=True, help="Measure and keep rows; write no page.")
 @threads_option
 @json_option
 def command(
@@ -61,13 +62,15 @@ def command(
     seeds: int | None,
     stream_rows: int | None,
     out: Path,
+    rows_only: bool,
     threads: int | None,
     as_json: bool,
 ) -> None:
     """Measure the paper's claims again: one experiment, or all, on one page with a verdict each.
 
     Real data are looked for in the folder SGHASH_DATA. Whatever was measured stands in the rows
-    below --out: a run that was interrupted goes on from there.
+    below --out: a run that was interrupted goes on from there. Several may measure different
+    experiments at once with --rows-only; `all` then draws what all of them found.
     """
     if quick and originals:
         raise InvalidInput("--quick uses built-in data only: leave out --originals")
@@ -87,13 +90,13 @@ def command(
     )
     names = list(EXPERIMENTS) if name == "all" else [name]
     results = reproduce(names, make_context(out, context), tolerant=name == "all")
-    written = write(results, out, quick=quick, originals=originals)
+    written = [] if rows_only else write(results, out, quick=quick, originals=originals)
     facts = {"pages": [str(path) for path in written], "experiments": list(map(_facts, results))}
     lines: list[str] = []
     for result in results:
         lines += [f"{result.experiment.name}: {result.verdict.outcome}"]
         lines += [f"  {result.verdict.sentence}"]
-    show(facts, [*lines, "", *map(str, written)], as_json=as_json)
+    show(facts, [*lines, *([""] if written else []), *map(str, written)], as_json=as_json)
 
 
 def _facts(result: Result) -> dict[str, object]:

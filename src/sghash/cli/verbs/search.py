@@ -39,6 +39,7 @@ MAX_CELL = 48
 @click.argument("queries", type=rows_type)
 @click.option(
     "--k",
+    "-k",
     type=click.IntRange(min=1),
     metavar="N",
     default=10,

@@ -12,6 +12,8 @@ from sghash.cli.frame import examples, json_option
 from sghash.cli.inputs import path_type
 from sghash.cli.printing import show
 from sghash.cli.rows_in import open_collection
+from sghash.collection.lists.building import AUTO_ROWS
+from sghash.collection.storage.manifest import AUTO
 from sghash.evaluation.tables import format_table
 from sghash.files import storage_errors
 
@@ -26,6 +28,7 @@ from sghash.files import storage_errors
 @click.argument("collection", type=path_type)
 @click.option(
     "--k",
+    "-k",
     type=click.IntRange(min=1),
     metavar="N",
     default=10,
@@ -76,11 +79,17 @@ def command(collection: Path, k: int, queries: int, plot: Path | None, as_json: 
         for way in found
     ]
     lines = format_table(heads, rows).split("\n")
-    if stats["partitions"] is None and stats["n_rows"] >= 20_000:
+    if stats["partitions"] is None and stats["n_rows"] >= AUTO_ROWS:
         lines.append('lists would visit fewer rows: create with partitions="auto"')
-    elif stats["partitions"] is not None and not stats["rows_in_lists"]:
-        lines.append("no rows are in lists yet: Collection.compact() puts them there")
+    elif _could_be_in_lists(stats) and not stats["rows_in_lists"]:
+        lines.append("no rows are in lists yet: Collection.compact() in Python puts them there")
     show(facts, lines, as_json=as_json)
+
+
+def _could_be_in_lists(stats: dict[str, Any]) -> bool:
+    """Whether `compact` would make lists of these rows."""
+    least = AUTO_ROWS if stats["partitions"] == AUTO else stats["partitions"]
+    return least is not None and stats["n_rows"] >= int(least)
 
 
 def _draw(path: Path, found: list[Any], k: int) -> None:

@@ -14,6 +14,7 @@ from sghash.cli.printing import show
 from sghash.cli.progress import row_bar
 from sghash.cli.streams import check_readable
 from sghash.errors import BadFile
+from sghash.index.file import is_index
 
 _NOUNS = {"rows": "rows", "deleted": "deleted rows", "files": "files", "bytes": "bytes"}
 
@@ -44,6 +45,8 @@ def kind_of(path: Path) -> str:
         raise BadFile(f"{path} does not exist: check the path")
     if not path.is_dir():
         check_readable(path)
+        if not is_index(path):
+            raise BadFile(f"{path} is no collection, model or index: give the path of one")
         return "index"
     if (path / "manifest.json").is_file():
         return "collection"

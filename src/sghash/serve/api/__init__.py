@@ -1,0 +1,1 @@
+"""What can be asked over HTTP: requests, answers, and the verbs between them."""
