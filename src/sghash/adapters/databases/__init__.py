@@ -1,0 +1,1 @@
+"""Indexes over codes that stand in a database, with the verbs of every index."""

@@ -1,0 +1,1 @@
+"""Codes in the shapes others expect: FAISS, Arrow and Parquet."""

@@ -1,0 +1,1 @@
+"""Collections behind the interfaces of frameworks."""

@@ -1,0 +1,47 @@
+"""What stores of documents share: searches that go on until enough documents fit a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from sghash.collection import Collection
+from sghash.validation import Ids
+
+_Document = TypeVar("_Document")
+
+
+def search_options(collection: Collection, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What every search is given; without a wish, kept vectors decide where there are any."""
+    if given is not None:
+        return dict(given)
+    keeps = collection.moment.state.manifest.keep_vectors is not None
+    return {"rerank": "vectors"} if keeps and collection.plan is None else {}
+
+
+def nearest_that_fit(
+    collection: Collection,
+    vector: Sequence[float],
+    k: int,
+    read: Callable[[Ids], list[_Document]],
+    fits: Callable[[_Document], bool],
+    **options: Any,
+) -> list[tuple[_Document, float]]:
+    """The k nearest documents for which `fits`, with their distances.
+
+    More is asked for until enough of it fits: exact, and cheap where most of it does.
+    """
+    n_rows, asked = len(collection), k
+    queries = np.asarray([vector], dtype=np.float32)
+    while n_rows:
+        found = collection.search(queries, min(asked, n_rows), **options)
+        real = found.ids[0] >= 0
+        documents, distances = read(found.ids[0][real]), found.distances[0][real].astype(float)
+        pairs = zip(documents, distances.tolist(), strict=True)
+        fitting = [pair for pair in pairs if fits(pair[0])]
+        if len(fitting) >= k or asked >= n_rows:
+            return fitting[:k]
+        asked *= 4
+    return []
