@@ -24,6 +24,7 @@ def vectors() -> np.ndarray:
     return np.asarray(clusters(n_vectors=800, width=16, n_queries=1).base)
 
 
+@pytest.mark.slow
 def test_a_table_for_any_vectors(vectors: np.ndarray, tmp_path: Path) -> None:
     models = ("LSH", "LSH( center=False )")
     found = evaluate(vectors, models=models, n_bits=(32, 8), wanted_recall=2, threads=1)
@@ -41,6 +42,7 @@ def test_a_table_for_any_vectors(vectors: np.ndarray, tmp_path: Path) -> None:
     assert max(map(len, text.splitlines())) <= 96 and "\nqueries/s: Queries answered" in text
 
 
+@pytest.mark.slow
 def test_progress_tells_why_more_lengths_are_tried(vectors: np.ndarray) -> None:
     told: list = []
     evaluate(vectors, wanted_recall=0.3, models=("LSH",), n_bits=(32,), callback=told.append)
@@ -182,6 +184,7 @@ def test_every_range_without_some_rows(removed: list[int]) -> None:
             assert np.array_equal(source.read(start, stop), expected[start:stop])
 
 
+@pytest.mark.slow
 def test_pipelines_are_judged_and_the_cheapest_is_recommended(vectors: np.ndarray) -> None:
     found = evaluate(vectors, models=("SGH", "ITQ"), n_bits=(16, 32), wanted_recall=2, threads=1)
     stages = {one.stage for one in found.pipelines}
@@ -199,7 +202,7 @@ def test_pipelines_are_judged_and_the_cheapest_is_recommended(vectors: np.ndarra
 
 
 def test_a_target_that_no_pipeline_reaches_is_said(vectors: np.ndarray) -> None:
-    from sghash.evaluation.recommending import PipelineResult, pipeline_lines
+    from sghash.evaluation.pipelines import PipelineResult, pipeline_lines
 
     weak = PipelineResult("LSH", 8, "codes", 0.2, 1.0, 0.1, 0, 0.5)
     assert "No pipeline reaches" in " ".join(pipeline_lines([weak], 10, 0.95))

@@ -114,7 +114,7 @@ def enumerated_recall(
     return float(np.mean(found))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), k=st.integers(1, 3), n=st.integers(1, 5))
 def test_expected_recall_is_the_mean_over_all_orders(seed: int, k: int, n: int) -> None:
     """True ranks are drawn without ties here: then the two orders are independent and exact."""

@@ -65,7 +65,8 @@ def test_rows_that_were_published_are_found_by_their_keys() -> None:
     for file in sorted(folder.glob("*.jsonl")):
         for known in read_rows(file):
             settings = known["settings"]
-            assert known["key"] == key_of([PROTOCOL, file.stem, settings]), file.name
+            keys = [key_of([n, file.stem, settings]) for n in range(1, PROTOCOL + 1)]
+            assert known["key"] in keys, file.name
 
 
 def test_half_a_row_is_left_out_and_replaced(

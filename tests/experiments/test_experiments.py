@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +12,23 @@ import pytest
 import sghash
 from sghash.data.builtin import digits
 from sghash.data.catalog import CATALOG
-from sghash.errors import InvalidInput, MissingData, MissingExtra
+from sghash.data.dataset import DataSet
+from sghash.data.sources import ArraySource
+from sghash.errors import InvalidInput, MissingData
 from sghash.evaluation.rows import read_rows
-from sghash.evaluation.summary import Estimate
-from sghash.experiments import EXPERIMENTS, comparisons, experiment, hashing, reproduction, sets
+from sghash.experiments import EXPERIMENTS, experiment, hashing, sets
+from sghash.experiments.by_query import unpack_shares
+from sghash.experiments.claims import convergence, modern_embeddings
 from sghash.experiments.claims.convergence import Trajectory, looks
 from sghash.experiments.claims.entropy_term import wasted
 from sghash.experiments.claims.estimators import compare, reinforce
-from sghash.experiments.claims.modern_embeddings import methods
+from sghash.experiments.claims.modern_embeddings import contenders
 from sghash.experiments.claims.reconstruction import by_rotation
 from sghash.experiments.claims.sensitivity import values_of
 from sghash.experiments.claims.templates import largest_cosine, pack_images, unpack_images
-from sghash.experiments.experiment import Context, Drawing, Experiment, Table, Verdict
+from sghash.experiments.contenders.contender import Contender, measure
+from sghash.experiments.contenders.others import bytes_a_row
+from sghash.experiments.experiment import Context
 from sghash.experiments.sets import QUICK_CLUSTERS, QUICK_DIGITS, load, truth
 from sghash.kernels import hamming_neighbors
 from sghash.models.sgh import encoder_gradient
@@ -62,6 +67,90 @@ def test_a_changed_default_is_measured_again():
     here = hashing.options_of("ITQ", 8, "l2")
     there = hashing.options_of("ITQ(n_iterations=7)", 8, "l2")
     assert here != there and here.keys() == there.keys() and "callback" not in here
+
+
+class Asked(Context):
+    """Measures nothing, and keeps what it was asked for."""
+
+    def measured(self, store, settings, measure):
+        self.say(settings)
+        return {"settings": settings, "values": {}}
+
+
+def asked_of(name, folder):
+    found = []
+    experiment(name).run(Asked(folder, quick=True, seeds=1, say=found.append))
+    return [one for one in found if isinstance(one, dict)]  # and not what it leaves out
+
+
+OPTIONS = {
+    "sensitivity": (hashing, "build_model"),
+    "entropy_term": (sghash.SGH, "paper"),
+    "estimators": (sghash.SGH, "paper"),
+    "modern_embeddings": (hashing, "build_model"),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_rows_of_a_model_do_not_outlive_its_defaults(name, tmp_path, monkeypatch):
+    before = asked_of(name, tmp_path)
+    where, made = OPTIONS[name]
+    make = getattr(where, made)
+
+    def other(*given, **options):
+        model = make(*given, **options)
+        return model.set_params(batch_size=77) if "batch_size" in model.get_params() else model
+
+    monkeypatch.setattr(where, made, other)
+    after = asked_of(name, tmp_path)
+    assert len(after) == len(before) > 0
+    changed = [new for old, new in zip(before, after, strict=True) if old != new]
+    assert changed and all(new["options"]["batch_size"] == "77" for new in changed)
+    learning = [one for one in before if "batch_size" in one["options"]]
+    assert len(changed) == len(learning) - sum(one.get("option") == "batch_size" for one in before)
+
+
+def test_rows_of_the_theorems_do_not_outlive_how_they_are_measured(tmp_path, monkeypatch):
+    before = asked_of("convergence", tmp_path)
+    for constant, value in (("N_LOOKS", 7), ("N_DRAWS", 7), ("OPTIMUM", 7), ("START", "pca")):
+        with monkeypatch.context() as changed:
+            changed.setattr(convergence, constant, value)
+            after = asked_of("convergence", tmp_path)
+        assert not any(one in before for one in after), constant
+
+
+def test_every_learned_contender_tells_its_options(tmp_path):
+    told, full = (
+        {
+            settings["method"]: settings["options"]
+            for settings, _ in modern_embeddings.cases(Context(tmp_path, quick=quick))
+        }
+        for quick in (True, False)
+    )
+    assert told["SGH, asymmetric"]["sweeps"] == "3" and told["FAISS RaBitQ"] == {"bits": "2"}
+    assert full["FAISS OPQ"] == {"rounds": "20", "rows": "16384"}
+    assert full["Collection.build"]["target_recall"] == "0.95"
+    silent = {"SignHashing, medians", "FAISS PQ", "usearch b1", "usearch b1, HNSW", "usearch i8",
+              "usearch i8, HNSW"}  # fmt: skip
+    assert {name for name, options in full.items() if not options} == silent
+
+
+def test_rows_without_options_are_not_read(tmp_path):
+    context = Context(tmp_path, quick=True)
+    (settings, _), *_ = modern_embeddings.cases(context)
+    old = {name: value for name, value in settings.items() if name != "options"}
+    context.measured(modern_embeddings.STORE, old, lambda: {"recall10@10": 0.1})
+    assert modern_embeddings.kept_rows(Context(tmp_path, quick=True)) == []
+    context.measured(modern_embeddings.STORE, settings, lambda: {"recall10@10": 0.5})
+    (row,) = modern_embeddings.kept_rows(Context(tmp_path, quick=True))
+    assert row["values"] == {"recall10@10": 0.5}
+
+
+def test_every_file_of_rows_is_read_by_an_experiment():
+    folder = Path(__file__).parents[2] / "docs" / "results" / "rows"
+    modules = [importlib.import_module(experiment(name).run.__module__) for name in EXPERIMENTS]
+    known = {"part_sizes", hashing.STORE, *(getattr(m, "STORE", "") for m in modules)}
+    assert {path.stem for path in folder.glob("*.jsonl")} <= known
 
 
 def test_rows_measured_before_there_were_recipes_are_found():
@@ -131,21 +220,6 @@ def test_a_hashing_row_is_what_a_search_by_hand_gives(tmp_path):
     assert 0 <= row["values"]["recall10@50"] - np.mean(hits) / 10 < 0.01
     with (tmp_path / "hashing.jsonl").open() as stream:
         assert len([json.loads(line) for line in stream]) == 1
-
-
-def test_leads_and_standings():
-    sure = Estimate(0.5, 0.01, 5)
-    assert comparisons.lead(sure, Estimate(0.4, 0.01, 5)) == 1
-    assert comparisons.lead(Estimate(0.4, 0.01, 5), sure) == -1
-    assert comparisons.lead(sure, Estimate(0.499, 0.01, 5)) == 0
-    assert comparisons.lead(Estimate(0.5, None, 1), Estimate(0.496, None, 1), least=0.005) == 0
-    found = {
-        ("a", "we"): sure, ("a", "x"): Estimate(0.4, None, 1), ("a", "y"): Estimate(0.6, None, 1),
-        ("b", "we"): sure, ("b", "x"): Estimate(0.4, None, 1),
-    }  # fmt: skip
-    assert comparisons.standing(found, "we", ["x", "y"]) == (1, 0, 1)
-    assert comparisons.standing(found, "we", ["x"]) == (2, 0, 0)
-    assert comparisons.standing(found, "we", ["x"], larger_is_better=False) == (0, 0, 2)
 
 
 def small_model(rng, coding):
@@ -229,14 +303,55 @@ def test_options_stay_whole_and_legal():
     assert values_of("penalty", 1e-4, (0.5, 2)) == [5e-5, 2e-4]
 
 
-@pytest.mark.slow
-def test_no_method_of_the_modern_table_exceeds_its_bytes(tmp_path):
+@pytest.mark.parametrize("name", ["SGH", "SGH, asymmetric", "SignHashing, medians"])
+def test_codes_take_their_bytes_and_are_timed(tmp_path, name):
     context = Context(tmp_path, quick=True, seeds=1)
     which = QUICK_CLUSTERS._replace(metric="cosine")
-    pytest.importorskip("faiss")
-    for name in ("RaBitQ", "GenerativeQuantizer"):
-        values = methods(context)[name].measure(context, which, 12, 0)
-        assert values["stored_bytes"] <= 12 and values["recall10@100"] > 0.5
+    values = measure(contenders(context)[name], which, 4, 0)
+    assert values["stored_bytes"] == 4 and values["recall10@100"] > 0.5
+    assert values["query_milliseconds"] > 0 and values["learned_from"] == 4000
+    shares = unpack_shares(values["by_query"]["recall10@10"])
+    assert shares.mean() == pytest.approx(values["recall10@10"])
+
+
+def test_a_package_that_is_not_here_leaves_its_method_out_unless_it_was_measured(
+    tmp_path, monkeypatch
+):
+    missing = {"nobody's": Contender(None, (4,), package="no_such_package")}
+    monkeypatch.setattr(modern_embeddings, "contenders", lambda context: missing)
+    said = []
+    context = Context(tmp_path, quick=True, seeds=1, say=said.append)
+    assert modern_embeddings.run(context) == []
+    assert said == ["nobody's is left out: the package no_such_package is not installed"]
+    monkeypatch.setattr(modern_embeddings, "measure", lambda *_: {"recall10@10": 0.5})
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(modern_embeddings.others, "is_here", lambda package: True)
+        rows = modern_embeddings.run(Context(tmp_path, quick=True, seeds=1))
+    assert len(rows) == 1
+    again = modern_embeddings.run(Context(tmp_path, quick=True, seeds=1))
+    assert [row["key"] for row in again] == [row["key"] for row in rows]
+
+
+def test_bytes_a_row_are_those_that_grow_with_rows():
+    rows = np.zeros((100, 3), np.float32)
+    assert bytes_a_row(lambda some: 5000 + 7 * len(some), rows) == 7
+
+
+def test_bags_of_words_are_unit_rows_without_empty_ones():
+    texts = ["a red house", "the red red dog", "zebra", "a house and a dog"]
+    data = DataSet(
+        "texts", ArraySource(np.zeros((4, 2), np.float32)), ArraySource(np.zeros((2, 2), "f4")),
+        base_texts=texts, query_texts=["dog", "nothing known"],
+    )  # fmt: skip
+    found = sets.bags_of_words(data, 3)
+    base, queries = found.base.read(0, 3), np.asarray(found.queries)
+    assert base.shape == (3, 3) and queries.shape == (1, 3) and found.metric == "l2"
+    np.testing.assert_allclose(np.linalg.norm(base, axis=1), 1, rtol=1e-6)
+    # The words are dog, house and red; twice red outweighs dog.
+    (second,) = base[(base[:, 0] > 0) & (base[:, 2] > 0)]
+    assert second[2] > second[0] and second[1] == 0
+    with pytest.raises(MissingData, match="no texts"):
+        sets.bags_of_words(digits(), 3)
 
 
 def test_every_set_is_in_the_catalog_and_large_enough(tmp_path):
@@ -255,94 +370,15 @@ def test_an_unknown_experiment_is_refused():
         experiment("nope")
 
 
-def stub(name, rows):
-    def run(context):
-        if rows is None:
-            raise MissingData("the set is not here")
-        return [context.measured(name, {"seed": s}, lambda: {"value": 1.0}) for s in range(rows)]
-
-    return Experiment(
-        name=name,
-        title=name.capitalize(),
-        claim=f"claim of {name}",
-        shown="Figure 0",
-        setup="nothing",
-        run=run,
-        verdict=lambda found: Verdict("agrees", f"{len(found)} rows."),
-        draw=lambda found: [Table(["a", "b"], [["1", "2"]], "a table")],
-    )
-
-
-def test_missing_data_leaves_a_claim_open_and_the_page_whole(tmp_path, monkeypatch):
-    known = {"here": stub("here", 2), "absent": stub("absent", None)}
-    monkeypatch.setattr(reproduction, "experiment", known.__getitem__)
-    said = []
-    context = reproduction.make_context(tmp_path, Context(tmp_path, say=said.append))
-    with pytest.raises(MissingData):
-        reproduction.reproduce(["absent"], context)
-    results = reproduction.reproduce(["here", "absent"], context, tolerant=True)
-    assert [result.verdict.outcome for result in results] == ["agrees", "open"]
-    assert any(line.startswith("absent: open, after") for line in said)
-    html, markdown = reproduction.write(results, tmp_path, quick=False)
-    for path in (html, markdown):
-        text = path.read_text(encoding="utf-8")
-        assert "claim of here" in text and "the set is not here" in text and "a table" in text
-    assert (tmp_path / "results" / "rows" / "here.jsonl").exists()
-
-
-def test_a_page_without_the_plots_extra_has_its_tables(tmp_path, monkeypatch):
-    def make():
-        raise MissingExtra("this needs matplotlib: pip install 'sghash[plots]'")
-
-    found = replace(stub("here", 1), draw=lambda rows: [Drawing(make, "A curve.", "it rises")])
-    monkeypatch.setattr(reproduction, "experiment", lambda name: found)
-    results = reproduction.reproduce(["here"], Context(tmp_path))
-    text = reproduction.page_of(results, quick=False).markdown()
-    assert "A curve. The figure is left out: this needs matplotlib" in text
-
-
-def test_the_page_names_the_data_by_checksum(tmp_path, monkeypatch):
-    monkeypatch.setenv("SGHASH_DATA", str(tmp_path))
-    settings = [
-        {"set": "digits", "source": "digits", "n_vectors": 1600, "n_queries": 150},
-        {"set": "elsewhere", "source": "sift-photos", "n_vectors": 9, "n_queries": 9},
-    ]
-    context = Context(tmp_path)
-    rows = [context.measured("store", one, lambda: {"value": 1.0}) for one in settings]
-    result = reproduction.Result(stub("here", 1), rows, Verdict("agrees", "So."), 0.0)
-    text = reproduction.page_of([result], quick=False).markdown()
-    assert f"| digits | digits | 1,600 | 150 | {digits().checksum[:16]} |" in text
-    assert "| sift-photos | 9 | 9 | not here |" in text
-
-
-@pytest.mark.slow
-def test_everything_runs_quickly_and_resumes(tmp_path):
-    names = list(EXPERIMENTS)
-    context = Context(tmp_path / "rows", quick=True, seeds=2)
-    results = reproduction.reproduce(names, context)
-    assert all(result.rows for result in results)
-    written = reproduction.write(results, tmp_path, quick=True)
-    assert "mean nothing" in written[0].read_text(encoding="utf-8")
-    said = []
-    again = Context(tmp_path / "rows", quick=True, seeds=2, say=said.append)
-    repeated = reproduction.reproduce(names, again)
-    assert [r.verdict for r in repeated] == [r.verdict for r in results]
-    measured = [line for line in said if line.startswith("  ")]
-    assert not measured, "rows that exist were measured again"
-
-
-def test_every_experiment_is_listed_with_its_verdict():
-    docs = Path(__file__).parents[2] / "docs"
-    pages = [(docs / name).read_text(encoding="utf-8") for name in ("experiments.md", "results.md")]
-    for name in EXPERIMENTS:
-        found = experiment(name)
-        assert found.name == name and found.setup
-        rows = [
-            line.replace("\\", "")
-            for page in pages
-            for line in page.splitlines()
-            if line.startswith(f"| `{name}` |")
-        ]
-        assert len(rows) == 2 and rows[0] == rows[1], name
-        start = f"| `{name}` | {found.shown} | {found.claim} | "
-        assert rows[0].removeprefix(start) in ("agrees |", "differs |", "open |"), name
+def test_a_part_of_a_set_that_is_sorted_by_class_has_all_classes(monkeypatch):
+    labels = np.repeat(np.arange(10), 100)
+    rows = np.arange(1000, dtype=np.float32)[:, None]
+    data = DataSet("sorted", ArraySource(rows), ArraySource(rows[:5]), base_labels=labels)
+    monkeypatch.setattr(sets, "load_dataset", lambda name: data)
+    load.cache_clear()
+    part = load(sets.CIFAR._replace(n_vectors=200, n_queries=5))
+    whole = load(sets.CIFAR._replace(n_vectors=1000, n_queries=5))
+    load.cache_clear()
+    assert set(part.base_labels) == set(range(10)) and len(part.base) == 200
+    np.testing.assert_array_equal(labels[part.base[:, 0].astype(int)], part.base_labels)
+    np.testing.assert_array_equal(whole.base, rows)

@@ -10,6 +10,8 @@ import pytest
 from sghash import plots
 from sghash.errors import InvalidInput, MissingExtra
 from sghash.evaluation.summary import estimate
+from sghash.plots.canvas import log_ticks
+from sghash.plots.memory import readable
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -63,6 +65,51 @@ def test_lines_refuses_what_cannot_be_drawn(series):
         plots.lines(series, x_label="x", y_label="y")
 
 
+def test_a_band_needs_many_points_that_all_have_an_interval():
+    """Bands between few points, or to points without an interval, would be bow ties."""
+    from matplotlib.collections import LineCollection, PolyCollection
+
+    x = list(range(1, 9))
+    half = [0.1] * 8
+
+    def drawn(n, widths, joined=True):
+        low, high = ([s * w for w in widths] for s in (-1, 1))
+        series = plots.Series("SGH", x[:n], [0] * n, low, high, joined)
+        return plots.lines([series], x_label="x", y_label="y").axes[0]
+
+    (band,) = drawn(8, half).collections
+    assert isinstance(band, PolyCollection)
+    for n, widths, joined, n_bars in ((3, half[:3], True, 3), (8, [0.0, *half[1:]], True, 7),
+                                      (8, half, False, 8)):  # fmt: skip
+        axes = drawn(n, widths, joined)
+        (bars,) = axes.collections
+        assert isinstance(bars, LineCollection) and len(bars.get_segments()) == n_bars
+        assert (axes.lines[0].get_linestyle() == "None") is not joined
+    assert not drawn(3, [0.0] * 3).collections
+
+
+def test_levels_and_guides_have_no_points():
+    figure = plots.lines(
+        [("SGH", [1, 2], [1, 2])], x_label="x", y_label="y", levels={"ITQ": 1.5},
+        guides=[("1 / x", [1, 2], [1, 0.5])],
+    )  # fmt: skip
+    _, level, guide = figure.axes[0].lines
+    assert level.get_ydata()[0] == 1.5 and level.get_color() == plots.method_style("ITQ").colour
+    assert guide.get_ydata().tolist() == [1, 0.5]
+    assert level.get_marker() == guide.get_marker() == "None"
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert names == ["SGH", "ITQ", "1 / x"]
+
+
+@pytest.mark.parametrize("base", [2, 10])
+@pytest.mark.parametrize("factor", [1.04, 1.3, 1.9, 3, 8, 50, 1e3, 1e9])
+@pytest.mark.parametrize("low", [3e-4, 0.7, 1, 99, 1.42e6])
+def test_a_logarithmic_axis_has_three_to_eight_labels(low, factor, base):
+    ticks = log_ticks(low, low * factor, base=base)
+    assert 3 <= len(ticks) <= 8 and ticks == sorted(set(ticks))
+    assert low <= ticks[0] * (1 + 1e-9) and ticks[-1] <= low * factor * (1 + 1e-9)
+
+
 @pytest.mark.parametrize("scale", ["linear", "log", "log2"])
 def test_curves_fill_their_axes(scale):
     x = [1, 8, 64, 1024]
@@ -83,14 +130,12 @@ def test_lines_refuses_an_unknown_scale():
 def test_recall_curves_are_means_over_seeds_with_their_interval():
     figure = plots.recall_curves(rows())
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["16 bits", "32 bits"]
-    line, band = figure.axes[0].lines[0], figure.axes[0].collections[0]
+    line, bars = figure.axes[0].lines[0], figure.axes[0].collections[0]
     expected = estimate([0.16 + 10 / 2000 + seed / 50 for seed in range(3)])
     assert line.get_xdata().tolist() == [10, 100, 1000]
     assert line.get_ydata()[0] == pytest.approx(expected.mean)
-    corners = band.get_paths()[0].vertices
-    assert corners[corners[:, 0] == 10, 1].max() == pytest.approx(
-        expected.mean + expected.half_width
-    )
+    ends = expected.mean - expected.half_width, expected.mean + expected.half_width
+    assert bars.get_segments()[0][:, 1].tolist() == pytest.approx([max(0, ends[0]), ends[1]])
     assert figure.axes[0].get_ylabel() == "Recall10@N"
 
 
@@ -104,6 +149,61 @@ def test_recall_curves_takes_finished_series():
     figure = plots.recall_curves({64: [("SGH", [1, 10], [0.2, 0.4])]}, k=1)
     assert figure.axes[0].lines[0].get_ydata().tolist() == [0.2, 0.4]
     assert figure.axes[0].get_ylabel() == "Recall1@N"
+
+
+def test_recall_differences_have_the_reference_at_zero():
+    figure = plots.recall_differences(
+        {32: [("SGH", [1, 10], [0.1, 0.2])], 16: [("SGH", [1, 10], [0, -0.5])]}, k=10,
+        y_range=(-0.2, None),
+    )  # fmt: skip
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["16 bits", "32 bits"]
+    curve, zero = figure.axes[1].lines
+    assert curve.get_ydata().tolist() == [0.1, 0.2] and set(zero.get_ydata()) == {0}
+    assert zero.get_color() == plots.method_style("ITQ").colour
+    assert figure.axes[0].get_ylabel() == "Recall10@N minus ITQ's"
+    assert figure.axes[0].get_ylim()[0] == -0.2
+    with pytest.raises(InvalidInput):
+        plots.recall_differences({})
+
+
+BY_BYTES = [
+    ("SGH", [8, 16, 32], [0.3, 0.5, 0.6]),
+    ("OPQ", [8, 16, 32], [0.2, 0.7, 0.5]),
+    ("SignHashing", [48], [0.4]),
+]
+
+
+def test_the_winner_at_each_size_is_named():
+    found = [(winner.x, winner.name) for winner in plots.winners(BY_BYTES)]
+    # At 48 bytes there is nobody to win against.
+    assert found == [(8, "SGH"), (16, "OPQ"), (32, "SGH")]
+    level = [("SGH", [8, 16], [1.0, 1.0]), ("OPQ", [8, 16], [0.9999, 1.0]), ("LSH", [8], [0.5])]
+    assert [(won.x, won.name) for won in plots.winners(level)] == [(8, "SGH"), (8, "OPQ")]
+    figure = plots.recall_by_bytes(BY_BYTES, y_label="recall", title="t")
+    above, below = figure.axes
+    texts = [text.get_text() for text in above.texts]
+    assert texts == ["best: SGH", "best: OPQ"]
+    width = {line.get_label(): line.get_linewidth() for line in below.lines}
+    assert width["SGH"] == width["OPQ"] > width["SignHashing"]
+    assert [tick.get_text() for tick in below.get_xticklabels()] == ["8", "16", "32", "48"]
+
+
+def test_memory_bars_add_their_parts_and_say_the_sum():
+    kinds = {"float32": {"numbers": 4e9}, "codes": {"codes": 3e7, "ids": 2e7}}
+    figure = plots.memory_bars(kinds)
+    widths = [bar.get_width() for bar in figure.axes[0].patches]
+    assert widths == [4e9, 0, 0, 3e7, 0, 2e7]
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts == ["4 GB", "50 MB  (80 times smaller)"]
+    with pytest.raises(InvalidInput):
+        plots.memory_bars({"float32": {}})
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "text"), [(12, "12 bytes"), (999_600, "1000 kB"), (4.608e9, "4.61 GB")]
+)
+def test_bytes_are_readable(n_bytes, text):
+    assert readable(n_bytes) == text
 
 
 def test_recall_curves_refuses_mixed_sets_and_missing_lengths():
@@ -205,6 +305,15 @@ CURVES = [
             title="pictures",
         ),
         lambda: plots.bit_report(np.full(64, 0.5), correlations=np.eye(64)),
+        lambda: plots.recall_differences({16: CURVES, 32: CURVES}, title="all"),
+        lambda: plots.recall_by_bytes(
+            [(name, [8, 16, 32, 48, 64, 128], np.roll([0.9, *[0.1 + i / 40] * 5], i))
+             for i, name in enumerate(METHODS[:6])],
+            y_label="recall", title="all win",
+        ),
+        lambda: plots.memory_bars(
+            {f"kind {i}": {"numbers": 10.0**i, "ids": 5.0} for i in range(6, 0, -1)}, title="t"
+        ),
     ],
 )  # fmt: skip
 def test_no_text_lies_over_other_text_or_outside(draw):

@@ -5,18 +5,16 @@ Needs Chromium (CHROMIUM names it, or it is on the path) and the package `playwr
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 
 import numpy as np
 import pytest
 
-from sghash.colours import DARK_PAPER, METHODS, PAPER
-from sghash.report import Page
+from sghash.colours import DARK_INK, DARK_PAPER, INK, METHODS, PAPER
+from sghash.report import Page, save_picture
 
 pytestmark = pytest.mark.slow
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+matplotlib = pytest.importorskip("matplotlib.image", reason="no figures without the extra plots")
 
 # What lies over what: every pair of parts of the page that have no business to share a place.
 MEASURE = """() => {
@@ -47,22 +45,6 @@ MEASURE = """() => {
   return {overlaps, pictures, outside, scroll: document.documentElement.scrollWidth - innerWidth,
           paper: seen.backgroundColor, ink: seen.color};
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="no browser driver: pip install playwright"
-    )
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None:
-        pytest.skip("no Chromium: install it, or name it in the environment variable CHROMIUM")
-    with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +116,44 @@ def test_text_in_figures_follows_the_theme(browser, pages):
         )
         context.close()
         assert ink == body, scheme
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_drawing_in_a_file_of_its_own_follows_the_theme(browser, tmp_path, scheme):
+    """As an image in a page of somebody else, where no style of ours reaches it."""
+    from sghash import plots
+
+    figure = plots.lines([("SGH", [1, 2], [1, 2])], x_label="x", y_label="y")
+    save_picture(figure, tmp_path / "figure.svg")
+    (tmp_path / "page.html").write_text(
+        '<meta name="color-scheme" content="light dark"><img src="figure.svg" width=300>'
+    )
+    context = browser.new_context(color_scheme=scheme)
+    tab = context.new_page()
+    tab.goto((tmp_path / "page.html").as_uri())
+    tab.locator("img").screenshot(path=tmp_path / "seen.png")
+    context.close()
+    seen = (matplotlib.imread(tmp_path / "seen.png")[..., :3] * 255).round().astype(int)
+    paper, ink = (PAPER, INK) if scheme == "light" else (DARK_PAPER, DARK_INK)
+    assert "#" + "".join(f"{value:02x}" for value in seen[3, 3]) == paper
+    # Of all that is drawn, text is farthest from the paper.
+    far = np.abs(seen - seen[3, 3]).sum(axis=2)
+    darkest = seen[np.unravel_index(far.argmax(), far.shape)]
+    wanted = [int(ink[at : at + 2], 16) for at in (1, 3, 5)]
+    assert np.abs(darkest - wanted).max() < 90
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_map_of_correlations_is_seen_whole(browser, pages, width):
+    context = browser.new_context(viewport={"width": width, "height": 800})
+    tab = context.new_page()
+    tab.goto(pages["demo"].as_uri())
+    boxes = tab.evaluate(
+        """() => [...document.querySelectorAll('.picture')].map(holder => {
+          const picture = holder.firstElementChild.getBoundingClientRect();
+          return [picture.left, picture.right, holder.scrollWidth - holder.clientWidth];
+        })"""
+    )
+    context.close()
+    assert len(boxes) == 10
+    assert all(left >= 0 and right <= width and cut <= 0 for left, right, cut in boxes)

@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from sghash.colours import INK, METHODS
+from sghash.colours import DARK, GRID, INK, METHODS, PAPER
 from sghash.errors import InvalidInput, StorageError
-from sghash.report import Page
+from sghash.report import Page, save_picture
 from sghash.report.numbers import is_number
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
@@ -51,7 +51,7 @@ class Reader(HTMLParser):
             self.texts[tag][-1] += data
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(title=words.filter(bool), text=words, cell=words, alt=words.filter(bool))
 def test_text_is_never_markup(title, text, cell, alt):
     page = Page(title, text).section(text, cell).table([text, title], [[cell, alt]], text)
@@ -160,8 +160,34 @@ def test_the_markdown_twin_has_every_piece_and_its_pictures(tmp_path):
     assert linked == [f"recall-by-length-{n}" for n in ("1.svg", "2.png", "3.png")]
     assert sorted(p.name for p in (tmp_path / "pictures").iterdir()) == sorted(linked)
     assert (tmp_path / "pictures" / linked[1]).read_bytes() == PNG
-    # A drawing lies on white paper in a file, since whoever shows it may be dark.
-    assert b'<svg width="10pt"><rect' in (tmp_path / "pictures" / linked[0]).read_bytes()
+    # A drawing lies on paper in a file: white, or dark where its reader wants that.
+    drawing = (tmp_path / "pictures" / linked[0]).read_text(encoding="utf-8")
+    assert drawing.startswith('<?xml version="1.0"?><svg width="10pt"><style>@media (prefers-color')
+    assert f'<rect width="100%" height="100%" style="fill: {PAPER}"/>' in drawing
+
+
+def test_every_theme_colour_of_a_drawing_has_a_dark_twin(tmp_path):
+    """Light colours stay where they are; a rule for dark pages names each of them."""
+    plots = pytest.importorskip("sghash.plots")
+    pytest.importorskip("matplotlib")
+    figure = plots.lines(
+        [("SGH", [1, 2], [1, 2]), ("ITQ", [1, 2], [2, 1])], x_label="x", y_label="y"
+    )
+    text = save_picture(figure, tmp_path / "a.svg").read_text(encoding="utf-8")
+    style = re.search("<style>(.*?)</style>", text, re.S)[1]
+    twins = dict(re.findall(r'\[style\*="(\w+: #\w+)"\] { (\w+: #\w+) !important; }', style))
+    drawn = set(re.findall(r"(?:fill|stroke): #\w{6}", text.replace(style, "")))
+    for use in drawn:
+        name, colour = use.split(": ")
+        if colour in DARK:
+            assert twins[use] == f"{name}: {DARK[colour]}"
+    assert {f"fill: {INK}", f"fill: {PAPER}", f"stroke: {GRID}"} <= drawn
+    assert save_picture(PNG, tmp_path / "a.png").read_bytes() == PNG
+
+
+def test_a_sentence_in_a_cell_has_room():
+    document = Page("t").table(["a", "b"], [["x", "words " * 12], ["y", "short"]]).html()
+    assert document.count('class="words long"') == 1 and "td.long { min-width" in document
 
 
 def test_a_failed_save_leaves_the_old_page(tmp_path, monkeypatch):

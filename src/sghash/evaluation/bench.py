@@ -66,7 +66,7 @@ class Bench:
     @cached_property
     def kept(self) -> dict[str, NDArray[Any]]:
         """The base as collections keep it, by the name of the kind."""
-        from sghash.evaluation.stages import kept_kinds
+        from sghash.evaluation.pipelines import kept_kinds
 
         return kept_kinds(self)
 

@@ -18,7 +18,8 @@ from sghash.data.sources import ArraySource, RowRange, RowSource
 from sghash.errors import InvalidInput
 from sghash.evaluation.bench import Bench
 from sghash.evaluation.holdout import hold_out
-from sghash.evaluation.recommending import (
+from sghash.evaluation.pipelines import (
+    MARK,
     PipelineResult,
     pipeline_lines,
     pipelines_of,
@@ -26,7 +27,6 @@ from sghash.evaluation.recommending import (
 )
 from sghash.evaluation.runs import RunProgress, run_all
 from sghash.evaluation.specs import Run, build_model, check_run, format_model, parse_model
-from sghash.evaluation.stages import MARK
 from sghash.evaluation.summary import Summary, summarize
 from sghash.evaluation.tables import definitions, format_table
 from sghash.models.capabilities import Capabilities

@@ -26,8 +26,15 @@ def recall(ground_truth: ArrayLike, retrieved: ArrayLike, *, k: int, n: int) -> 
     Where further rows are as near as the K-th true neighbour, any of them counts, K at most.
     Rows with codes at equal distance are retrieved in the order of their ids.
     """
+    return float(recall_by_query(ground_truth, retrieved, k=k, n=n).mean())
+
+
+def recall_by_query(
+    ground_truth: ArrayLike, retrieved: ArrayLike, *, k: int, n: int
+) -> NDArray[np.float64]:
+    """RecallK@N of each query alone."""
     found = _hits(ground_truth, retrieved, k, n).sum(axis=1)
-    return float(np.minimum(found, k).mean() / k)
+    return np.asarray(np.minimum(found, k) / k, dtype=np.float64)
 
 
 def precision(ground_truth: ArrayLike, retrieved: ArrayLike, *, k: int, n: int) -> float:

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from sghash.bits import unpack_bits
 from sghash.evaluation import metrics
 from sghash.evaluation.bench import Bench
+from sghash.evaluation.pipelines import judge
 from sghash.evaluation.rows import append_row, key_of, make_row, read_rows
 from sghash.evaluation.searching import nearest_by_tables
 from sghash.evaluation.specs import Run, build_model, check_run
-from sghash.evaluation.stages import judge
 from sghash.evaluation.ties import boundary_of, true_code_distances
 from sghash.kernels import hamming_neighbors
 from sghash.models.base import VectorModel

@@ -8,7 +8,8 @@ the paper does not, in the same form and with the same rows.
 
 `experiment` says what an experiment is, `sets` holds the data, `hashing` the runs that several
 experiments share, `timings` the time of fits, `streams` rows that are never stored, `comparisons`
-who is ahead, `pictures` what several draw, `reproduction` the page that shows all.
+who is ahead, `contenders` what is compared at equal bytes, `pictures` what several draw,
+`reproduction` the page that shows all.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ EXPERIMENTS: dict[str, str] = {
         "reconstruction",
         "training_time",
         "recall_l2",
+        "untouched",
         "recall_by_length",
         "streamed_recall",
         "inner_product",

@@ -20,7 +20,7 @@ Values: TypeAlias = dict[str, Any]
 
 OUTCOMES = ("agrees", "differs", "open")
 # Counts up when the meaning of a value changes: older rows are then measured again.
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class Verdict(NamedTuple):
@@ -92,6 +92,10 @@ class Context:
             append_row(self._path(store), row)
             known[key] = row
         return known[key]
+
+    def knows(self, store: str, settings: Mapping[str, Any]) -> bool:
+        """Whether `measured` would return this row without measuring."""
+        return key_of([PROTOCOL, store, settings]) in self._rows_of(store)
 
     def pick(self, quick: Any, full: Any) -> Any:
         """The first for a quick run, the second for a full one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ import numpy as np
 from sghash.bits import unpack_bits
 from sghash.evaluation import metrics
 from sghash.evaluation.specs import Run, build_model, format_model, parse_model
+from sghash.experiments.by_query import KEPT, pack_shares
 from sghash.experiments.experiment import Context, Row, Values
-from sghash.experiments.sets import MNIST, SIFT, BenchSet, load, truth
-from sghash.kernels import hamming_neighbors
+from sghash.experiments.sets import BenchSet, load, truth, width_of
+from sghash.kernels import exact_neighbors, hamming_neighbors
 from sghash.models import model_class
 from sghash.models.base import Progress, VectorModel
 from sghash.models.sgh.options import GOAL, MAX_ROWS
@@ -23,6 +24,8 @@ from sghash.models.sgh.recipe import CHOSEN, PREFIX
 STORE = "hashing"
 DEPTHS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 NEIGHBORS = (1, 10, 100)
+#: By that many neighbours methods are compared at one depth alone.
+WIDEST = 100
 
 PAPER, DEFAULT, NEIGHBOR_TERM = "SGH.paper", "SGH", "SGH(neighbors=10)"
 #: The generative model alone, for decoding and asymmetric scores.
@@ -39,23 +42,24 @@ RIVALS = (
 )
 BEYOND = ("LSH", "PCAHashing")
 
-#: How often methods are repeated that take long, or draw nothing.
+#: The part sizes its paper chooses from; and on how many rows, beside how many held out.
+KMEANS, PART_SIZES = "KMeansHashing", (2, 4, 8)
+HELD_OUT, CHOICE_ROWS = 500, 20_000
+#: Methods that draw nothing (`draws_nothing` knows the exception): one run tells all.
+FIXED = ("PCAHashing", "SpectralHashing")
+#: How often methods are repeated that take long.
 _FEWER = {
-    "BinaryAutoencoder": 1,
+    "BinaryAutoencoder": 3,
     "GraphHashing": 3,
     "KMeansHashing": 3,
-    "PCAHashing": 1,
-    "SpectralHashing": 1,
     "SphericalHashing": 3,
     NEIGHBOR_TERM: 3,
     RECONSTRUCTING: 3,
 }
-#: Where the slowest has as many as the other rivals: the sets that all are compared on.
-_CLOSELY = (MNIST.label, SIFT.label)
 SEEDS_TOLD = (
-    "5 seeds for SGH, ITQ and LSH, 3 for SGH with neighbours, k-means, spherical and graph "
-    "hashing, and for the binary autoencoder on MNIST and SIFT from 16 bits on (elsewhere 1), 1 "
-    "for methods without randomness"
+    "5 seeds for SGH, ITQ and LSH, 3 for SGH with neighbours and every other method that draws; "
+    "spectral and PCA hashing draw nothing and are run once. K-means hashing has the part size (2, "
+    "4 or 8 bits) that is best for rows held out of the base"
 )
 # Options that decide which compiled code a fit runs through.
 _WAYS = ("goal", "neighbors", "hidden", "gradient", "coding")
@@ -87,10 +91,19 @@ def spec_for(context: Context, model: str) -> str:
 
 def repetitions(context: Context, which: BenchSet, model: str, n_bits: int) -> range:
     """The seeds with which `model` is fitted."""
-    most = _FEWER.get(model, context.seeds)
-    if model == "BinaryAutoencoder" and which.label in _CLOSELY and n_bits >= 16:
-        most = 3
-    return range(min(context.seeds, most))
+    is_fixed = draws_nothing({**which.settings(), "model": model, "n_bits": n_bits})
+    return range(1 if is_fixed else min(context.seeds, _FEWER.get(model, context.seeds)))
+
+
+def draws_nothing(settings: Mapping[str, Any]) -> bool:
+    """Whether the row of these settings tells all of its method, whatever its seed.
+
+    PCA hashing with more bits than there are numbers in a vector spreads its axes at random.
+    """
+    if settings.get("model") not in FIXED:
+        return False
+    width = width_of(settings["source"]) if "source" in settings else None
+    return settings["model"] != "PCAHashing" or width is None or settings["n_bits"] <= width
 
 
 def hashing_rows(
@@ -109,6 +122,8 @@ def hashing_rows(
 def hashing_row(context: Context, which: BenchSet, model: str, n_bits: int, seed: int) -> Row:
     """The row of one fit."""
     spec = spec_for(context, model)
+    if model == KMEANS and not context.quick:
+        spec = format_model(KMEANS, {"bits_per_part": part_size(context, which, n_bits)})
     settings = {
         **which.settings(),
         "model": model,
@@ -119,6 +134,28 @@ def hashing_row(context: Context, which: BenchSet, model: str, n_bits: int, seed
     return context.measured(STORE, settings, lambda: _measure(context, which, spec, n_bits, seed))
 
 
+def part_size(context: Context, which: BenchSet, n_bits: int) -> int:
+    """Bits per part of k-means hashing, chosen by rows of the base that are kept out of its fit."""
+    sizes = [size for size in PART_SIZES if size <= n_bits]
+
+    def measure() -> Values:
+        data = load(which)
+        chosen = np.random.default_rng(0).permutation(len(data.base))[: HELD_OUT + CHOICE_ROWS]
+        asked, rows = (data.base[np.sort(own)] for own in np.split(chosen, [HELD_OUT]))
+        near = exact_neighbors(rows, asked, 10, metric=which.metric).ids
+        found = {}
+        for size in sizes:
+            model = model_class(KMEANS)(n_bits=n_bits, bits_per_part=size, random_state=0)
+            codes = model.fit(rows).encode(rows)
+            ids = hamming_neighbors(codes, model.encode(asked), 100, n_bits=n_bits).ids
+            found[str(size)] = metrics.recall(near, ids, k=10, n=100)
+        return found
+
+    settings = {**which.settings(), "n_bits": n_bits, "sizes": sizes}
+    values = context.measured("part_sizes", settings, measure)["values"]
+    return max(sizes, key=lambda size: values[str(size)])
+
+
 def make_model(spec: str, n_bits: int, seed: int, metric: str) -> VectorModel:
     """An unfitted model for a text such as "SGH.paper" or "LSH(center=False)"."""
     name, options = parse_model(spec)
@@ -127,7 +164,12 @@ def make_model(spec: str, n_bits: int, seed: int, metric: str) -> VectorModel:
 
 def options_of(spec: str, n_bits: int, metric: str) -> dict[str, str]:
     """All options that `spec` stands for, as text: a row does not outlive a changed default."""
-    options = make_model(spec, n_bits, 0, metric).get_params()
+    return options_of_model(make_model(spec, n_bits, 0, metric))
+
+
+def options_of_model(model: VectorModel) -> dict[str, str]:
+    """The same of a model that is not fitted; lengths and seeds stand elsewhere in a row."""
+    options = model.get_params()
     left_out = {"callback", "n_bits", "random_state"}
     if "recipe" in options:
         # As rows have always named them, so that those of earlier versions are found.
@@ -136,6 +178,15 @@ def options_of(spec: str, n_bits: int, metric: str) -> dict[str, str]:
         left_out |= {"recipe"} | ({"max_rows"} if options["max_rows"] == MAX_ROWS else set())
         left_out |= set() if options.get("hidden") else {"hidden"}
     return {name: repr(value) for name, value in options.items() if name not in left_out}
+
+
+def rows_seen(model: str, n: int) -> str:
+    """From how many of `n` vectors a method learns, in words for a table."""
+    options = make_model(model, 16, 0, "l2").get_params()
+    if model == PAPER:  # it draws batches from all
+        return f"{options['n_steps'] * options['batch_size']:,} draws of {n:,}"
+    most = options.get("sample", options.get("max_rows"))
+    return f"{min(most or n, n):,}"
 
 
 def _measure(context: Context, which: BenchSet, spec: str, n_bits: int, seed: int) -> Values:
@@ -194,13 +245,34 @@ def measure_fitted(
 
 
 def recalls(which: BenchSet, found: Any, *, neighbors: Sequence[int] = NEIGHBORS) -> Values:
-    """RecallK@N of retrieved ids for every K in `neighbors` and every N in `DEPTHS`."""
-    return {
-        f"recall{k}@{n}": metrics.recall(truth(which, k).ids, found, k=k, n=n)
-        for k in neighbors
-        for n in DEPTHS
-        if n <= found.shape[1]
-    }
+    """RecallK@N of retrieved ids for every K in `neighbors` and every N in `DEPTHS`.
+
+    What each query found is kept of what methods are compared by: the mean of the curve, and
+    RecallK@100.
+    """
+    return recalls_of({k: truth(which, k).ids for k in neighbors}, found)
+
+
+def recalls_of(truths: Mapping[int, Any], found: Any) -> Values:
+    """The same, with the ids of the true neighbours for every K."""
+    values: Values = {}
+    kept: dict[str, str] = {}
+    for k, ids in truths.items():
+        shares = {n: metrics.recall_by_query(ids, found, k=k, n=n)
+                  for n in DEPTHS if n <= found.shape[1]}  # fmt: skip
+        values |= {f"recall{k}@{n}": float(own.mean()) for n, own in shares.items()}
+        curve = [own for n, own in shares.items() if n >= k]
+        if curve and k < WIDEST:
+            values[curve_of(k)] = float(np.mean(curve))
+            kept[curve_of(k)] = pack_shares(np.mean(curve, axis=0))
+        if 100 in shares and k > 1:
+            kept[f"recall{k}@100"] = pack_shares(shares[100])
+    return {**values, KEPT: kept}
+
+
+def curve_of(k: int) -> str:
+    """The value that holds the mean of RecallK@N over all N from K on."""
+    return f"curve{k}"
 
 
 def _curve(model: VectorModel, reports: Sequence[Progress]) -> Values:

@@ -12,6 +12,7 @@ from sghash.errors import MissingData, MissingExtra
 from sghash.evaluation.tables import definitions
 from sghash.experiments import experiment
 from sghash.experiments.experiment import Context, Experiment, Row, Table, Verdict
+from sghash.experiments.history import EARLIER, why_changed
 from sghash.experiments.sets import checksum
 from sghash.report import Page
 
@@ -33,8 +34,14 @@ _WORDS = {
     "differs": "what we measured contradicts the claim, at least in part",
     "open": "the data or the differences do not suffice to say",
     "± ": "half of the 95 % interval of the mean over seeds (Student); none for a single seed",
-    "ahead, behind": "the means differ by more than two standard errors of their difference, and "
-    "recalls by more than 0.005",
+    "ahead, behind": "recalls differ by more than 0.005, and 0 lies outside of the interval of the "
+    "difference. Half of it is the root of two squares: half of the interval over seeds (Welch) "
+    "and half of the one over queries (paired bootstrap, 2,000 redraws, where rows keep what each "
+    "query found). Its level is such that of all that is said of a claim anything is due to chance "
+    "in 5 of 100 cases at most (Holm): behind counts every rival in every cell; ahead, which has "
+    "to hold for every rival, every cell. Intervals that are shown have 95 % each",
+    "not known": "a rival was not measured there, or a method that draws has fewer than three "
+    "seeds; a claim is open where it needs that comparison",
 }
 
 
@@ -85,6 +92,10 @@ def page_of(results: Sequence[Result], *, quick: bool, originals: bool = False) 
     for line in definitions(["recall10@100", "reconstruction_error", "bits_in_use"]).splitlines():
         term, _, meaning = line.partition(": ")
         page.definition(term, meaning)
+    if not quick:
+        for warning in mixed_revisions(results):
+            page.text(warning)
+        _add_changes(page, results)
     for result in results:
         _add(page, result, quick=quick)
     page.section("Data and machine", _origin(results))
@@ -109,6 +120,40 @@ def write(
 def make_context(out: Path, context: Context) -> Context:
     """The same context with its rows below `out`."""
     return replace(context, folder=out / "results" / "rows")
+
+
+def _add_changes(page: Page, results: Sequence[Result]) -> None:
+    """Each claim with its verdict in version 0.1 and now, and what is judged otherwise."""
+    known = [(r, EARLIER[r.experiment.name]) for r in results if r.experiment.name in EARLIER]
+    if not known:
+        return
+    page.section("What changed since version 0.1")
+    cells = [
+        [
+            f"`{r.experiment.name}`",
+            before.outcome,
+            r.verdict.outcome,
+            before.changed,
+            why_changed(r.experiment.name, r.verdict.outcome),
+        ]
+        for r, before in known
+    ]
+    headings = ["experiment", "verdict then", "verdict now", "judged otherwise", "why another"]
+    page.table(headings, cells)
+
+
+def mixed_revisions(results: Sequence[Result]) -> list[str]:
+    """A warning per claim whose rows were not all measured by one committed state of the source."""
+    warnings = []
+    for result in results:
+        found = sorted({str(row["revision"]) for row in result.rows})
+        doubtful = [one for one in found if one == "None" or one.endswith("-dirty")]
+        if len(found) > 1 or doubtful:
+            text = f"Warning, `{result.experiment.name}`: rows come from {len(found)} revision"
+            text += "s" if len(found) > 1 else ""
+            text += f", {len(doubtful)} of them not committed" if doubtful else ""
+            warnings.append(f"{text}: {', '.join(found)}.")
+    return warnings
 
 
 def _add(page: Page, result: Result, *, quick: bool) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from sghash.colours import FAINT, method_style
 from sghash.errors import InvalidInput
-from sghash.plots.canvas import WIDE, canvas
+from sghash.plots.canvas import HALF, WIDE, canvas
 
 
 def bit_report(
@@ -52,13 +52,30 @@ def bit_report(
         panels[0].set(xlabel="bit", ylabel="share of vectors that set it", ylim=(0, 1))
         panels[0].set_title(title or "how often each bit is set")
         if table is not None:
-            shown = np.where(np.eye(n_bits, dtype=bool), np.nan, table)
-            picture = panels[1].imshow(shown, cmap="cividis", vmin=0, vmax=1, interpolation="none")
-            panels[1].grid(visible=False)
-            panels[1].set(xlabel="bit", ylabel="bit")
-            panels[1].set_title("|correlation| of bits")
-            figure.colorbar(picture, ax=panels[1], shrink=0.8)
+            _draw_correlations(figure, panels[1], table, "")
     return figure
+
+
+def bit_correlations(correlations: ArrayLike, *, title: str = "") -> Any:
+    """Draw how bits go together alone, small enough for a phone; a Figure.
+
+    `correlations` (n_bits, n_bits) as in `bit_report`.
+    """
+    table = np.abs(np.asarray(correlations, dtype=np.float64))
+    if table.ndim != 2 or table.shape[0] != table.shape[1] or not len(table):
+        raise InvalidInput(f"correlations must be square, got shape {table.shape}")
+    with canvas(HALF) as figure:
+        _draw_correlations(figure, figure.add_subplot(), table, title)
+    return figure
+
+
+def _draw_correlations(figure: Any, axes: Any, table: Any, title: str) -> None:
+    shown = np.where(np.eye(len(table), dtype=bool), np.nan, table)
+    picture = axes.imshow(shown, cmap="cividis", vmin=0, vmax=1, interpolation="none")
+    axes.grid(visible=False)
+    axes.set(xlabel="bit", ylabel="bit")
+    axes.set_title(title or "|correlation| of bits")
+    figure.colorbar(picture, ax=axes, shrink=0.8)
 
 
 def bit_values(

@@ -57,10 +57,12 @@ def canvas(size: tuple[float, float], *, layout: str = "constrained") -> Iterato
         yield figures.Figure(figsize=size, layout=layout)
 
 
-# A range smaller than this factor needs ticks between the powers of ten.
-_FEW_DECADES = 30
 #: How an axis may be divided.
 SCALES = ("linear", "log", "log2")
+# Fewer labels than this do not say how an axis is divided; more than the other run together.
+_FEWEST_TICKS, _MOST_TICKS = 3, 8
+# Ticks within a power, from few to many.
+_DIVISIONS = {10: ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 6, 8)), 2: ((1,), (1, 1.5))}
 
 
 def set_axis(
@@ -68,7 +70,7 @@ def set_axis(
 ) -> None:
     """Make the axis "x" or "y" linear or logarithmic, from one end to the other.
 
-    None leaves an end to the data. Ticks of a logarithm are plain numbers, far apart.
+    None leaves an end to the data. Ticks of a logarithm are plain numbers, three at least.
     """
     check_choice(scale, SCALES, name=f"{which}_scale")
     axis = axes.xaxis if which == "x" else axes.yaxis
@@ -83,10 +85,25 @@ def set_axis(
     low, high = sorted(axes.get_xlim() if which == "x" else axes.get_ylim())
     axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _plain(value)))
     axis.set_minor_formatter(ticker.NullFormatter())
-    if scale == "log2":
-        axis.set_minor_locator(ticker.NullLocator())
-    elif high < _FEW_DECADES * low:
-        axis.set_major_locator(ticker.LogLocator(base=10, subs=(1, 2, 5)))
+    axis.set_minor_locator(ticker.NullLocator())
+    axis.set_major_locator(ticker.FixedLocator(log_ticks(low, high, base=base)))
+
+
+def log_ticks(low: float, high: float, *, base: int = 10) -> list[float]:
+    """Round numbers from `low` to `high`, three to eight of them wherever they exist."""
+    first, last = math.floor(math.log(low, base)), math.ceil(math.log(high, base))
+    powers = [float(base) ** power for power in range(first, last + 1)]
+    for parts in _DIVISIONS[base]:
+        ticks = [part * power for power in powers for part in parts if low <= part * power <= high]
+        if len(ticks) > _MOST_TICKS:
+            return ticks[:: -(-len(ticks) // _MOST_TICKS)]
+        if len(ticks) >= _FEWEST_TICKS:
+            return ticks
+    # A range of less than an octave or so is divided like any other.
+    least = 10.0 ** math.floor(math.log10((high - low) / _FEWEST_TICKS))
+    step = max(f * least for f in (1, 2, 5, 10) if high - low >= _FEWEST_TICKS * f * least)
+    found = [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    return found[:: -(-len(found) // _MOST_TICKS)]
 
 
 def _plain(value: float) -> str:

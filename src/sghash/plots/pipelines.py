@@ -1,4 +1,4 @@
-"""Pipelines: recall against bytes, and recall against speed, a curve for each kind."""
+"""Pipelines: recall against bytes, and recall against speed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ def pipeline_panels(pipelines: Sequence[Any], *, size: tuple[float, float] = WID
     """Two panels that share their methods; a Figure.
 
     `pipelines` have `model`, `stage`, `recall`, `n_bytes` and `milliseconds`, as an `Evaluation`
-    holds them. A curve joins the lengths of one model with one last stage.
+    holds them. By bytes a curve joins the lengths of one model with one last stage; by speed they
+    stay points, for their shortlists differ as well.
     """
     if not pipelines:
         raise InvalidInput("there is nothing to draw: give at least one pipeline")
@@ -34,7 +35,8 @@ def pipeline_panels(pipelines: Sequence[Any], *, size: tuple[float, float] = WID
             curves = []
             for name, ones in groups.items():
                 ordered = sorted(ones, key=x_of)
-                curves.append(Series(name, list(map(x_of, ordered)), [o.recall for o in ordered]))
+                found = Series(name, list(map(x_of, ordered)), [o.recall for o in ordered])
+                curves.append(found._replace(joined=place == 1))
             draw_lines(axes, check_series(curves), styles)
             decorate(axes, label, "recall", "", "log", "linear", (None, None), (None, None))
         place_legend(figure, axes)

@@ -1,4 +1,4 @@
-"""RecallK@N against N: a panel per code length, a curve per method."""
+"""RecallK@N against N, or its difference to a method: a panel per code length."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sghash.colours import series_styles
+from sghash.colours import method_style, series_styles
 from sghash.errors import InvalidInput
 from sghash.evaluation.specs import format_model
 from sghash.evaluation.summary import summarize
@@ -46,20 +46,62 @@ def recall_curves(
             f"there is no {kind} for {missing or 'any'} bits in these rows: lengths there are "
             f"{sorted(panels)}"
         )
-    curves = {length: check_series(panels[length]) for length in lengths}
-    names = list(dict.fromkeys(curve.name for length in lengths for curve in curves[length]))
+    if not isinstance(rows, Mapping):
+        k = rows[0]["settings"]["k"]
+    chosen = {length: check_series(panels[length]) for length in lengths}
+    return _draw(chosen, _label(kind, k), title, (0, 1))
+
+
+def recall_differences(
+    panels: Mapping[int, Sequence[Series | tuple[Any, ...]]],
+    *,
+    reference: str = "ITQ",
+    k: int | None = None,
+    title: str = "",
+    y_range: tuple[float | None, float | None] = (None, None),
+) -> Any:
+    """Draw how far recall is above or below that of one method, a panel per code length; a Figure.
+
+    Parameters
+    ----------
+    panels : {n_bits: series}
+        (name, depths, recall less the reference's[, low, high]) of every other method.
+    reference : str
+        The method that is subtracted: the line at zero.
+    k : int or None
+        The K of RecallK@N, for the label.
+    title : str
+        Above the whole.
+    y_range : (float or None, float or None)
+        What is shown; None leaves an end to the data.
+    """
+    if not panels:
+        raise InvalidInput("there is nothing to draw: give at least one code length")
+    chosen = {length: check_series(panels[length]) for length in sorted(panels)}
+    label = f"{_label('recall', k)} minus {reference}'s"
+    return _draw(chosen, label, title, y_range, reference)
+
+
+def _draw(
+    curves: Mapping[int, Sequence[Series]],
+    label: str,
+    title: str,
+    y_range: tuple[float | None, float | None],
+    reference: str | None = None,
+) -> Any:
+    names = list(dict.fromkeys(curve.name for drawn in curves.values() for curve in drawn))
     styles = dict(zip(names, series_styles(names), strict=True))
-    with canvas((max(HALF[0], 3.0 * len(lengths) + 0.6), 3.4)) as figure:
-        panel_axes = figure.subplots(1, len(lengths), sharey=True, squeeze=False)[0]
-        for axes, length in zip(panel_axes, lengths, strict=True):
-            drawn = curves[length]
+    height = 3.4 if reference is None else 3.9
+    with canvas((max(HALF[0], 3.0 * len(curves) + 0.6), height)) as figure:
+        panel_axes = figure.subplots(1, len(curves), sharey=True, squeeze=False)[0]
+        for axes, (length, drawn) in zip(panel_axes, curves.items(), strict=True):
             draw_lines(axes, drawn, [styles[curve.name] for curve in drawn])
+            if reference is not None:
+                axes.axhline(0, color=method_style(reference).colour, label=reference, zorder=1.5)
             decorate(
-                axes, "N retrieved", "", f"{length} bits", "log", "linear", (None, None), (0, 1)
+                axes, "N retrieved", "", f"{length} bits", "log", "linear", (None, None), y_range
             )
-        if not isinstance(rows, Mapping):
-            k = rows[0]["settings"]["k"]
-        panel_axes[0].set_ylabel(_label(kind, k))
+        panel_axes[0].set_ylabel(label)
         widest = max(panel_axes, key=lambda axes: len(axes.lines))
         place_legend(figure, widest)
         if title:

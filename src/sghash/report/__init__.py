@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from sghash.report.page import VERDICTS, Page
+from sghash.report.page import VERDICTS, Page, save_picture
 
-__all__ = ["VERDICTS", "Page"]
+__all__ = ["VERDICTS", "Page", "save_picture"]

@@ -15,6 +15,8 @@ from sghash.report.pieces import Code, Definition, Figure, Piece, Section, Table
 
 # From this many sections on, a page lists them on top.
 _LISTED_SECTIONS = 4
+# A cell of more letters is a sentence.
+_LONG_CELL = 60
 _MARKS = {"agrees": "✓ agrees", "differs": "≠ differs", "open": "? open"}
 
 
@@ -108,6 +110,8 @@ def _table(table: Table) -> str:
         for column, cell in enumerate(cells):
             swatch = _swatch(cell) if tag == "td" and column == 0 else ""
             kind = "number" if right[column] else "method" if swatch else "words"
+            # A sentence in a narrow column would be a ladder: the table scrolls instead.
+            kind += " long" if kind == "words" and len(cell) > _LONG_CELL else ""
             shown.append(f'<{tag} class="{kind}">{swatch}{_words(cell)}</{tag}>')
         return f"<tr>{''.join(shown)}</tr>"
 

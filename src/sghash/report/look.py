@@ -61,6 +61,7 @@ th, td {{ text-align: left; padding: .38rem 1.3rem .38rem 0; vertical-align: top
 th {{ color: var(--faint); font-weight: 600; border-bottom: 1px solid var(--faint); }}
 td {{ border-bottom: 1px solid var(--grid); }}
 th.number, td.number {{ text-align: right; white-space: nowrap; }}
+td.long {{ min-width: 13rem; }}
 .swatch {{
   display: inline-block; width: .7em; height: .7em; border-radius: 50%; margin-right: .55em;
 }}

@@ -10,7 +10,7 @@ from typing import Any, Self
 from sghash.errors import InvalidInput
 from sghash.files import write_atomically
 from sghash.report import html, markdown
-from sghash.report.pictures import picture_bytes
+from sghash.report.pictures import on_paper, picture_bytes
 from sghash.report.pieces import Code, Definition, Figure, Piece, Section, Table, Text, Verdict
 from sghash.validation import check_choice
 
@@ -119,6 +119,17 @@ class Page:
         text = self.markdown(figures=figures).encode("utf-8")
         write_atomically(target, lambda stream: _write(stream, text))
         return target
+
+
+def save_picture(figure: Any, path: str | os.PathLike[str]) -> Path:
+    """Write a figure (Matplotlib's, or bytes of an SVG or PNG) that is readable on any page.
+
+    An SVG follows its reader's choice of light or dark.
+    """
+    target = Path(path)
+    content = on_paper(picture_bytes(figure))
+    write_atomically(target, lambda stream: _write(stream, content))
+    return target
 
 
 def _write(stream: Any, content: bytes) -> None:

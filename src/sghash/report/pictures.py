@@ -1,4 +1,4 @@
-"""Figures as text inside a page: SVG whose ink follows the theme, or PNG as it is."""
+"""Figures in a page or a file of their own: SVG whose ink follows the theme, or PNG as it is."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ import re
 from io import BytesIO
 from typing import Any
 
-from sghash.colours import FAINT, GRID, INK, PAPER
+from sghash.colours import DARK, FAINT, GRID, INK, PAPER
 from sghash.errors import InvalidInput
 from sghash.optional import require
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _THEMED = {INK: "var(--ink)", FAINT: "var(--faint)", GRID: "var(--grid)", PAPER: "var(--paper)"}
+# In a dark page every theme colour that a drawing names gives way to its dark twin. The light ones
+# stay written where they are, for programs that know no style sheets.
+_DARK_STYLE = (
+    "<style>@media (prefers-color-scheme: dark) { "
+    + " ".join(
+        f'[style*="{name}: {light}"] {{ {name}: {dark} !important; }}'
+        for light, dark in DARK.items()
+        for name in ("fill", "stroke")
+    )
+    + " }</style>"
+)
 _WIDE_POINTS = 450
 _ACTIVE = re.compile(r"<script|<foreignObject|\son\w+\s*=|javascript:", re.IGNORECASE)
 _OUTSIDE = re.compile(
@@ -43,10 +54,13 @@ def is_png(picture: bytes) -> bool:
 
 
 def on_paper(picture: bytes) -> bytes:
-    """A picture for a file of its own: a drawing lies on white, whatever page shows it."""
+    """A picture for a file of its own: a drawing lies on paper, light or dark as its reader has it.
+
+    A PNG stays as it is.
+    """
     if is_png(picture):
         return picture
-    paper = f'<rect width="100%" height="100%" fill="{PAPER}"/>'.encode("ascii")
+    paper = f'{_DARK_STYLE}<rect width="100%" height="100%" style="fill: {PAPER}"/>'.encode("ascii")
     return re.sub(rb"<svg\b[^>]*>", lambda opening: opening[0] + paper, picture, count=1)
 
 

@@ -19,6 +19,8 @@ from sghash.experiments.experiment import (
     Verdict,
     check_rows,
 )
+from sghash.experiments.findings import listed, span
+from sghash.experiments.hashing import options_of_model
 from sghash.experiments.sets import MNIST, QUICK_DIGITS, BenchSet, load
 from sghash.models import model_class
 from sghash.models.sgh.paper.encoder import draw_bits, sigmoid, softplus
@@ -55,13 +57,26 @@ def run(context: Context) -> list[Row]:
     rows = []
     for coding in ("binary", "signed"):
         for stage in context.pick(QUICK_STAGES, STAGES):
-            settings = {**which.settings(), **sizes, "coding": coding, "stage": stage}
+            options = options_of_model(model_of(sizes["n_bits"], coding, stage))
+            settings = {
+                **which.settings(),
+                **sizes,
+                "coding": coding,
+                "stage": stage,
+                "options": options,
+            }
             row = context.measured(STORE, settings, _Measure(which, coding, stage, **sizes))
             rows += [
                 {**row, "settings": {**settings, "estimator": name}, "values": values}
                 for name, values in row["values"].items()
             ]
     return rows
+
+
+def model_of(n_bits: int, coding: str, stage: int) -> Any:
+    """The paper's training, stopped at a stage."""
+    model = model_class("SGH").paper(n_bits=n_bits, n_steps=stage, random_state=0)
+    return model.set_params(coding=coding, recipe__schedule="constant")
 
 
 class _Measure:
@@ -75,8 +90,7 @@ class _Measure:
 
     def __call__(self) -> Values:
         base = load(self.which).base.astype(np.float32)
-        model = model_class("SGH").paper(n_bits=self.n_bits, n_steps=self.stage, random_state=0)
-        model.set_params(coding=self.coding, recipe__schedule="constant").fit(base)
+        model = model_of(self.n_bits, self.coding, self.stage).fit(base)
         rows = base[: self.n_rows]
         exact = encoder_gradient(model, rows, estimator="exact")
         return {
@@ -224,21 +238,23 @@ def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
 
 
 def _drawing(rows: Sequence[Row], coding: str) -> Drawing:
+    here = [row for row in rows if row["settings"]["coding"] == coding]
+    stages = list(dict.fromkeys(row["settings"]["stage"] for row in here))
+    values: dict[str, list[float | None]] = {}
+    for row in here:
+        name = row["settings"]["estimator"]
+        if row["values"]["deviation"] > 0 and name != TWO_PASSES:
+            values.setdefault(name, []).append(row["values"]["deviation"])
+
     def make() -> Any:
         from sghash.plots import bars
 
-        here = [row for row in rows if row["settings"]["coding"] == coding]
-        stages = list(dict.fromkeys(row["settings"]["stage"] for row in here))
-        values: dict[str, list[float | None]] = {}
-        for row in here:
-            name = row["settings"]["estimator"]
-            if row["values"]["deviation"] > 0 and name != TWO_PASSES:
-                values.setdefault(name, []).append(row["values"]["deviation"])
         groups = [f"after {stage} steps" for stage in stages]
         return bars(groups, values, y_label="deviation", y_scale="log", title=f"{coding} coding")
 
     caption = f"{coding.capitalize()} coding: deviation of one draw by stage of the training."
-    return Drawing(make, caption, f"{caption} Bars; REINFORCE is the highest.")
+    told = [f"{name} {span([v for v in own if v], '.3g')}" for name, own in values.items()]
+    return Drawing(make, caption, f"{caption} In lengths of the exact gradient: {listed(told)}.")
 
 
 def _by_estimator(rows: Sequence[Row]) -> dict[str, list[Values]]:

@@ -1,261 +1,271 @@
-"""Text embeddings at equal bytes: what databases do today, and what learned codes give."""
+"""Text embeddings at equal bytes: what is used today, and what learned codes give."""
 
 from __future__ import annotations
 
-import importlib.util
-import time
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from sghash.evaluation.searching import nearest_by_tables
-from sghash.experiments.claims.inner_product import TABLES, asymmetric, measure_tables
-from sghash.experiments.comparisons import estimates, text_of
+from sghash.experiments.claims.inner_product import TABLES, asymmetric
+from sghash.experiments.comparisons import (
+    LEAST_RECALL,
+    Difference,
+    Measured,
+    difference,
+    estimates,
+    measurements,
+    text_of,
+)
+from sghash.experiments.contenders import others, own
+from sghash.experiments.contenders.contender import Contender, measure
 from sghash.experiments.experiment import (
     Context,
     Drawing,
     Experiment,
     Row,
     Table,
-    Values,
     Verdict,
     check_rows,
 )
-from sghash.experiments.hashing import (
-    DEPTHS,
-    known_models,
-    make_model,
-    measure_model,
-    options_of,
-    recalls,
-    reconstructing,
-    spec_for,
+from sghash.experiments.hashing import reconstructing, spec_for
+from sghash.experiments.pictures import recall_by_bytes_drawing, within
+from sghash.experiments.sets import QUICK_CLUSTERS, TEXTS, BenchSet
+from sghash.experiments.standings import (
+    AHEAD,
+    BEHIND,
+    EVEN,
+    GAP_HEADINGS,
+    UNKNOWN,
+    gap_cells,
+    leads,
 )
-from sghash.experiments.pictures import series_of
-from sghash.experiments.sets import QUICK_CLUSTERS, TEXTS, BenchSet, load
-from sghash.kernels import exact_neighbors
-from sghash.models import model_class
-from sghash.optional import require
 
 STORE = "modern_embeddings"
-SIZES, QUICK_SIZES = (8, 16, 32, 48, 64, 128), (4, 12)
-WIDTH, QUICK_WIDTH = 384, 32
-#: What RaBitQ stores beside the bits of a code.
-FACTOR_BYTES = 8
+#: Budgets in bytes a row: those of codes, and those that hold what has a size of its own.
+SIZES, QUICK_SIZES = (8, 16, 32, 48, 64, 128, 256, 512, 1024), (4, 32, 1024)
 VALUES = ("recall10@10", "recall10@100")
-SGH, NEAR, DEEP = "SGH", "SGH(neighbors=10)", "DeepSGH"
-MEAN, TURNED = "SignHashing(threshold='mean')", "SignHashing(threshold='mean', rotate=True)"
-# Beyond this many bytes there is one seed only.
-MANY_BYTES = 32
-#: Most bytes at which a method is measured whose fits take minutes.
-MOST_BYTES = {"ITQ": 48, "OPQ": 32, NEAR: 64, DEEP: 16, TABLES: 32}
-SEEDS = 2
+#: What decides who is best within a budget.
+JUDGED = "recall10@10"
+SGH, NEAR, HIDDEN = "SGH", "SGH(neighbors=10)", "SGH(hidden=512, neighbors=10)"
+TURNED = "SignHashing(threshold='mean', rotate=True)"
+WORDS = {1: AHEAD, 0: EVEN, -1: BEHIND}
+JOINED = {AHEAD: "ahead of", EVEN: "level with", BEHIND: "behind", UNKNOWN: "beside"}
 
 
-class Method(NamedTuple):
-    """The model's text, how it is measured, at what sizes (None is all), whether repeatedly."""
-
-    spec: str
-    measure: Callable[[Context, BenchSet, int, int], Values]
-    sizes: tuple[int, ...] | None = None
-    is_repeated: bool = True
-
-
-def methods(context: Context) -> dict[str, Method]:
+def contenders(context: Context) -> dict[str, Contender]:
     """Every method of the table, by name."""
-    every = context.pick(QUICK_SIZES, SIZES)
+    return _quick(context) if context.quick else {**_ours(), **_rivals()}
 
-    def up_to(name: str) -> tuple[int, ...]:
-        return tuple(size for size in every if size <= MOST_BYTES[name])
 
-    own = (context.pick(QUICK_WIDTH, WIDTH) // 8,)
-    rows = {
-        "SignHashing": _hamming("SignHashing", own, False),
-        "SignHashing, mean": _hamming(MEAN, own, False),
-        "SignHashing, turned": _hamming(TURNED),
-        "ITQ": _hamming("ITQ", up_to("ITQ")),
-        SGH: _hamming(SGH),
-        asymmetric(SGH): _asymmetric(reconstructing()),
-        NEAR: _hamming(NEAR, up_to(NEAR)),
-        TABLES: Method("", measure_tables, up_to(TABLES), False),
-        "ProductQuantizer": Method("", _quantizer(rotate=False), None, False),
-        "OPQ": Method("", _quantizer(rotate=True), up_to("OPQ"), False),
-        "RaBitQ": Method("", _rabitq, tuple(s for s in every if s > FACTOR_BYTES), False),
+def _ours() -> dict[str, Contender]:
+    return {
+        SGH: own.hamming(SGH, (8, 16, 32, 48, 64, 128), is_ours=True),
+        NEAR: own.hamming(NEAR, (8, 16, 32), is_ours=True),
+        HIDDEN: own.hamming(HIDDEN, (8,), is_ours=True),
+        asymmetric(SGH): own.asymmetric(reconstructing(), (8, 32, 64, 128)),
+        TABLES: own.quantizer(TABLES, (8, 16, 32)),
+        "SGH, then int4": own.kept(SGH, 256, "int4", (256,)),
+        "SGH, then int8": own.kept(SGH, 256, "int8", (512,)),
+        "Collection.build": own.built((512,)),
     }
-    if importlib.util.find_spec("torch") is not None and not context.quick:
-        rows[DEEP] = Method("", _deep, up_to(DEEP), False)
-    if not known_models([NEAR]):
-        rows = {name: method for name, method in rows.items() if NEAR not in name}
-    return rows
+
+
+def _rivals() -> dict[str, Contender]:
+    signs = (8, 16, 32, 48)
+    return {
+        "SignHashing": own.hamming("SignHashing", signs, seeds=1),
+        "SignHashing, medians": own.median_signs(signs),
+        "SignHashing, turned": own.hamming(TURNED, (8, 16, 32, 48, 64, 128)),
+        "ITQ": own.hamming("ITQ", (8, 16, 32, 48)),
+        "FAISS PQ": others.product((8, 16, 32, 64, 128), rotate=False),
+        "FAISS OPQ": others.product((8, 16, 32, 64), rotate=True),
+        "FAISS RaBitQ": others.rabitq({16: 1, 32: 1, 48: 1, 64: 1, 128: 2, 256: 4}),
+        "rabitqlib": others.rabitqlib({64: 1, 128: 2, 256: 4, 512: 8}),
+        "turbovec": others.turbovec({128: 2, 256: 4}, calibrate=False),
+        "turbovec, calibrated": others.turbovec({128: 2, 256: 4}, calibrate=True),
+        "usearch b1": others.usearch_scan("b1", (48,)),
+        "usearch b1, HNSW": others.usearch_graph("b1", (256,)),
+        "usearch i8": others.usearch_scan("i8", (512,)),
+        "usearch i8, HNSW": others.usearch_graph("i8", (1024,)),
+    }
+
+
+def _quick(context: Context) -> dict[str, Contender]:
+    """One of each kind, for vectors of 32 numbers (rabitqlib wants 64)."""
+    return {
+        SGH: own.hamming(spec_for(context, SGH), (4,), is_ours=True),
+        asymmetric(SGH): own.asymmetric(spec_for(context, reconstructing()), (4,)),
+        "SGH, then int4": own.kept(spec_for(context, SGH), 32, "int4", (32,)),
+        "SignHashing": own.hamming("SignHashing", (4,), seeds=1),
+        "SignHashing, medians": own.median_signs((4,)),
+        "FAISS PQ": others.product((4,), rotate=False),
+        "FAISS RaBitQ": others.rabitq({32: 2}),
+        "turbovec": others.turbovec({32: 2}, calibrate=False),
+        "usearch b1": others.usearch_scan("b1", (4,)),
+        "usearch i8, HNSW": others.usearch_graph("i8", (1024,)),
+    }
 
 
 def run(context: Context) -> list[Row]:
-    """Every method at every number of bytes it can have."""
-    which, rows = _set_of(context), []
-    for size in context.pick(QUICK_SIZES, SIZES):
-        for name, method in methods(context).items():
-            if context.quick and name in (NEAR, TABLES, "OPQ"):
-                continue
-            if method.sizes is not None and size not in method.sizes:
-                continue
-            n_seeds = 1 if not method.is_repeated or size > MANY_BYTES else SEEDS
-            for seed in range(min(context.seeds, n_seeds)):
-                settings = {
-                    **which.settings(),
-                    "method": name,
-                    "bytes": size,
-                    "options": _options(context, method.spec, size, which.metric),
-                    "seed": seed,
-                }
-                rows.append(
-                    context.measured(
-                        STORE,
-                        settings,
-                        lambda m=method, s=size, r=seed: m.measure(context, which, s, r),  # type: ignore[misc]
-                    )
-                )
+    """Every method at every budget that it has; what is neither measured nor here is left out."""
+    which, rows, missing = _set_of(context), [], {}
+    for settings, method in cases(context):
+        if not (others.is_here(method.package) or context.knows(STORE, settings)):
+            missing[settings["method"]] = method.package
+            continue
+        size, seed = settings["bytes"], settings["seed"]
+        ask = functools.partial(measure, method, which, size, seed)
+        rows.append(context.measured(STORE, settings, ask))
+    for name, package in missing.items():
+        context.say(f"{name} is left out: the package {package} is not installed")
     return rows
 
 
+def cases(context: Context) -> Iterator[tuple[dict[str, Any], Contender]]:
+    """The settings of every row, and what it is measured with."""
+    known = contenders(context)
+    for size in context.pick(QUICK_SIZES, SIZES):
+        for name, method in known.items():
+            seeds = range(min(context.seeds, method.seeds)) if size in method.sizes else range(0)
+            for seed in seeds:
+                settings = {
+                    **_set_of(context).settings(),
+                    "method": name,
+                    "options": method.options(size),
+                    "bytes": size,
+                    "seed": seed,
+                    "is_ours": method.is_ours,
+                    "draws": method.seeds > 1,
+                }
+                yield settings, method
+
+
+def kept_rows(context: Context) -> list[Row]:
+    """The rows that are there: what `run` returns, but nothing is measured."""
+    known = (settings for settings, _ in cases(context) if context.knows(STORE, settings))
+    return [context.measured(STORE, settings, dict) for settings in known]
+
+
+class Best(NamedTuple):
+    """The best of ours and of the rest within a budget: what each is, its bytes, its recall."""
+
+    size: int
+    ours: str
+    own: Measured
+    rival: str
+    other: Measured
+    word: str = UNKNOWN
+
+    @property
+    def gap(self) -> Difference:
+        """Ours minus theirs."""
+        return difference(self.own, self.other)
+
+
+def best_of_sizes(rows: Sequence[Row]) -> list[Best]:
+    """Per budget the best of ours and of the others by Recall10@10, by bytes as measured."""
+    ours = {row["settings"]["method"] for row in rows if row["settings"]["is_ours"]}
+    by = ("bytes", "method")
+    found = measurements(rows, JUDGED, by, fixed=lambda settings: not settings["draws"])
+    stored = estimates(rows, "stored_bytes", ("bytes", "method"))
+    best = []
+    for size in sorted({cell[0] for cell in found}):
+        fitting = within(size, {cell: stored[cell].mean for cell in found})
+        sides = [[cell for cell in fitting if (cell[1] in ours) is side] for side in (True, False)]
+        if all(sides):
+            (one, other) = (max(side, key=lambda c: (found[c].seeds.mean, c[0])) for side in sides)
+            said = (f"{cell[1]} ({stored[cell].mean:.0f} bytes)" for cell in (one, other))
+            best.append(Best(size, next(said), found[one], next(said), found[other]))
+    signs = leads([one.gap for one in best], LEAST_RECALL)
+    return [
+        one if one.gap.seeds is None else one._replace(word=WORDS[sign])
+        for one, sign in zip(best, signs, strict=True)
+    ]
+
+
 def verdict(rows: Sequence[Row]) -> Verdict:
-    """No claim of the paper: who is best at how many bytes."""
-    found = estimates(check_rows(rows), "recall10@100", ("bytes", "method"))
+    """No claim of the paper: who is best within how many bytes, and whether that is sure."""
     said = []
-    for size in dict.fromkeys(cell[0] for cell in found):
-        here = {cell[1]: value.mean for cell, value in found.items() if cell[0] == size}
-        ranked = sorted(here, key=lambda name: -here[name])[:3]
-        said.append(f"{size} bytes: " + ", ".join(f"{name} {here[name]:.3f}" for name in ranked))
+    for best in best_of_sizes(check_rows(rows)):
+        own, other = text_of(best.own.seeds), text_of(best.other.seeds)
+        said.append(
+            f"within {best.size} bytes {best.ours} {own} {JOINED[best.word]} {best.rival} {other} "
+            f"({_gap_text(best.gap)})"
+        )
     return Verdict(
         "open",
-        "The paper makes no claim here; the three best by Recall10@100 at equal bytes are "
-        + "; ".join(said)
-        + ".",
+        "The paper makes no claim here. The best of ours and the best of the others by Recall10@10 "
+        "are, with all that is stored for a row and the 95 % interval of their difference over "
+        "seeds and queries: " + "; ".join(said) + ".",
     )
 
 
+def _gap_text(gap: Difference) -> str:
+    half = "too few seeds" if gap.half is None else f"± {gap.half:.3f}"
+    return f"{gap.mean:+.3f}, {half}"
+
+
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
-    """Recall by bytes, and both tables."""
-    sizes = sorted({row["settings"]["bytes"] for row in check_rows(rows)})
-    names = list(dict.fromkeys(row["settings"]["method"] for row in rows))
-    parts: list[Table | Drawing] = []
-    for value in VALUES:
-        found = estimates(rows, value, ("method", "bytes"))
-        parts.append(_drawing(found, names, value))
-        cells = [[name, *(text_of(found.get((name, s))) for s in sizes)] for name in names]
-        headings = ["method", *(f"{size} bytes" for size in sizes)]
-        parts.append(Table(headings, cells, f"{value.capitalize()}, all bytes counted"))
-    return parts
+    """Recall by bytes, who is best, and everything in one table."""
+    names = list(dict.fromkeys(row["settings"]["method"] for row in check_rows(rows)))
+    by = ("method", "bytes")
+    stored = {cell: size.mean for cell, size in estimates(rows, "stored_bytes", by).items()}
+    title = "Text embeddings"
+    parts: list[Table | Drawing] = [
+        recall_by_bytes_drawing(
+            estimates(rows, value, by), stored, names, value.capitalize(), title=title
+        )
+        for value in VALUES
+    ]
+    return [*parts, _best_table(rows), _everything(rows)]
 
 
-def _drawing(found: dict[Any, Any], names: Sequence[str], value: str) -> Drawing:
-    def make() -> Any:
-        from sghash.plots import lines
+def _best_table(rows: Sequence[Row]) -> Table:
+    cells = [
+        [str(best.size), best.ours, text_of(best.own.seeds), best.rival,
+         text_of(best.other.seeds), *gap_cells(best.gap), best.word]
+        for best in best_of_sizes(rows)
+    ]  # fmt: skip
+    headings = [
+        "bytes at most", "best of ours", "Recall10@10", "best of the others", "Recall10@10",
+        *GAP_HEADINGS, "ours",
+    ]  # fmt: skip
+    return Table(headings, cells, "The best within a budget by Recall10@10; shorter codes fit too")
 
-        curves = []
-        for name in names:
-            sizes = sorted(cell[1] for cell in found if cell[0] == name)
-            curves.append(series_of(name, sizes, [found[name, size] for size in sizes]))
-        return lines(
-            curves, x_label="bytes per vector", y_label=value.capitalize(), x_scale="log2",
-            title="Text embeddings", size=(7.4, 5.0),
-        )  # fmt: skip
 
-    caption = f"{value.capitalize()} by bytes per vector, everything stored counted."
-    return Drawing(make, caption, f"{caption} Rising curves, one per method.")
+def _everything(rows: Sequence[Row]) -> Table:
+    """A line per method and budget, in the order of bytes."""
+    by = ("bytes", "method")
+    columns = ("stored_bytes", *VALUES, "query_milliseconds", "build_seconds", "learned_from")
+    found = {value: estimates(rows, value, by) for value in columns}
+    draws = {row["settings"]["method"]: row["settings"]["draws"] for row in rows}
+    cells = []
+    for size, name in sorted(found[JUDGED], key=lambda cell: found["stored_bytes"][cell].mean):
+        here = {value: found[value][size, name] for value in columns}
+        cells.append([
+            name,
+            f"{here['stored_bytes'].mean:.0f}",
+            *(text_of(here[value]) for value in VALUES),
+            f"{here['query_milliseconds'].mean:.2f}",
+            f"{here['build_seconds'].mean:.1f}",
+            f"{here['learned_from'].mean:,.0f}" if here["learned_from"].mean else "nothing",
+            str(here[JUDGED].n) if draws[name] else "draws nothing",
+        ])  # fmt: skip
+    headings = [
+        "method", "bytes a row", "Recall10@10", "Recall10@100", "one query, ms", "build, s",
+        "learned from", "seeds",
+    ]  # fmt: skip
+    caption = (
+        "Everything that is stored for a row; processor milliseconds of one query by itself (k = "
+        "10, from the vector to the ids, one thread, median of 100) and processor seconds from "
+        "vectors to something to search; means over seeds"
+    )
+    return Table(headings, cells, caption)
 
 
 def _set_of(context: Context) -> BenchSet:
     which: BenchSet = context.pick(QUICK_CLUSTERS._replace(metric="cosine"), TEXTS)
     return which
-
-
-def _options(context: Context, spec: str, size: int, metric: str) -> dict[str, str]:
-    return options_of(spec_for(context, spec), 8 * size, metric) if spec else {}
-
-
-def _hamming(spec: str, sizes: tuple[int, ...] | None = None, is_repeated: bool = True) -> Method:
-    def measure(context: Context, which: BenchSet, size: int, seed: int) -> Values:
-        model = make_model(spec_for(context, spec), 8 * size, seed, which.metric)
-        return measure_model(context, which, model, neighbors=(10,))
-
-    return Method(spec, measure, sizes, is_repeated)
-
-
-def _deep(context: Context, which: BenchSet, size: int, seed: int) -> Values:
-    """Networks with neighbours, by Hamming distance."""
-    model = model_class(DEEP)(n_bits=8 * size, metric=which.metric, random_state=seed)
-    return measure_model(context, which, model, neighbors=(10,))
-
-
-def _asymmetric(spec: str) -> Method:
-    """Scores of real queries; for "cosine" a code needs no term of its own, so bytes stay."""
-
-    def measure(context: Context, which: BenchSet, size: int, seed: int) -> Values:
-        data = load(which)
-        start = time.perf_counter()
-        model: Any = make_model(spec_for(context, spec), 8 * size, seed, which.metric).fit(
-            data.base
-        )
-        seconds = time.perf_counter() - start
-        decoded = model.decode(model.encode(data.base, sweeps=3))
-        # q.x(h), as `query_tables` scores: what codes stand for is not brought to length one.
-        depth = min(DEPTHS[-1], len(decoded))
-        found = exact_neighbors(decoded, _unit(data.queries), depth, metric="ip")
-        return {"train_seconds": seconds, **recalls(which, found.ids, neighbors=(10,))}
-
-    return Method(spec, measure)
-
-
-def _quantizer(*, rotate: bool) -> Callable[[Context, BenchSet, int, int], Values]:
-    def measure(context: Context, which: BenchSet, size: int, seed: int) -> Values:
-        data = load(which)
-        base = _unit(data.base)
-        start = time.perf_counter()
-        model = model_class("ProductQuantizer")(n_parts=size, rotate=rotate, random_state=seed)
-        codes = model.fit(base).encode(base)
-        seconds = time.perf_counter() - start
-        found = nearest_by_tables(
-            model, codes, _unit(data.queries), DEPTHS[-1], metric="ip", threads=context.threads
-        )
-        return {"train_seconds": seconds, **recalls(which, found.ids, neighbors=(10,))}
-
-    return measure
-
-
-def _rabitq(context: Context, which: BenchSet, size: int, seed: int) -> Values:
-    """FAISS's RaBitQ with one bit per direction and real queries.
-
-    It stores 8 bytes of factors per code, so `size` leaves 8 * (size - 8) directions: the
-    principal ones, turned at random, or random ones where there are more than columns.
-    """
-    faiss = require("faiss", extra="faiss")
-    data = load(which)
-    base, queries = _unit(data.base), _unit(data.queries)
-    width = base.shape[1]
-    n_directions = 8 * (size - FACTOR_BYTES)
-    start = time.perf_counter()
-    if n_directions < width:
-        turn = faiss.PCAMatrix(width, n_directions, 0, True)
-    else:
-        turn = faiss.RandomRotationMatrix(width, n_directions)
-        turn.init(seed)
-    index = faiss.IndexPreTransform(turn, faiss.IndexRaBitQ(n_directions))
-    index.train(base)
-    index.add(base)
-    seconds = time.perf_counter() - start
-    _, ids = index.search(queries, min(DEPTHS[-1], len(base)))
-    stored = faiss.downcast_index(index.index).code_size
-    return {
-        "train_seconds": seconds,
-        "stored_bytes": float(stored),
-        **recalls(which, ids.astype(np.int64), neighbors=(10,)),
-    }
-
-
-def _unit(vectors: Any) -> Any:
-    rows = np.asarray(vectors, dtype=np.float32)
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
 
 EXPERIMENT = Experiment(
@@ -264,14 +274,21 @@ EXPERIMENT = Experiment(
     claim="Beyond the paper: how learned codes stand to what vector databases store today, at "
     "equal bytes.",
     shown="not in the paper",
-    setup="58,000 MiniLM embeddings of 384 numbers (1,536 bytes), 500 queries, cosine. Bytes count "
-    "everything stored per vector: RaBitQ (FAISS) spends 8 on factors, codes of SGH need nothing "
-    "beside their bits. Sign hashing has one bit per column, 48 bytes; turned at random, any. "
-    "Asymmetric: SGH trained for reconstruction alone, real queries "
-    f"against codes sharpened by three sweeps. {SEEDS} seeds up to {MANY_BYTES} bytes, one "
-    "beyond and for quantizers. Where a fit takes minutes a method is left out: OPQ "
-    "and GenerativeQuantizer beyond 32 bytes, ITQ beyond 48, neighbours beyond 64, DeepSGH (only "
-    "with PyTorch) beyond 16.",
+    setup="58,000 MiniLM embeddings of 384 numbers (1,536 bytes), 500 queries, cosine. Bytes are "
+    "all that grows with a row: codes, factors, kept vectors, ids and graphs where an index has "
+    "them; not what is stored once. Signs are those of the first numbers, as with embeddings that "
+    "may be cut short (these were not trained to be), against zero or each number's median, 48 "
+    "bytes for all; turned at random, any number. Asymmetric: SGH trained for reconstruction "
+    f"alone, real queries against codes sharpened by {own.SWEEPS} sweeps. Then int4, then int8: a "
+    f"collection whose 32-byte codes choose {own.SHORTLIST} rows for kept vectors to decide; "
+    "Collection.build chooses for itself. FAISS's RaBitQ has as many directions as fit beside 8 "
+    "bytes of factors, from 128 bytes on 2 and 4 bits a number; OPQ learns its rotation in "
+    f"{others.ROTATION_ROUNDS} rounds from {others.ROTATION_ROWS:,} rows; rabitqlib searches all "
+    f"of its {others.CLUSTERS} clusters; usearch compares all rows, or follows its graph (HNSW) "
+    "with the settings it comes with; turbovec rounds to 2 and 4 bits. What is not installed is "
+    "left out. 3 seeds for all that draws. What takes minutes to learn is left out at some "
+    "lengths: SGH with neighbours beyond 32 bytes, with hidden units beyond 8, OPQ beyond 64; "
+    "GenerativeQuantizer has at most 32.",
     run=run,
     verdict=verdict,
     draw=draw,

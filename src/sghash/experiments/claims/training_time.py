@@ -8,7 +8,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from sghash.errors import MissingData
-from sghash.experiments.comparisons import geometric_mean
+from sghash.experiments.comparisons import (
+    Difference,
+    difference,
+    geometric_mean,
+    logarithms,
+    ratio_text,
+)
 from sghash.experiments.experiment import (
     Context,
     Drawing,
@@ -19,6 +25,7 @@ from sghash.experiments.experiment import (
     Verdict,
     check_rows,
 )
+from sghash.experiments.findings import listed
 from sghash.experiments.hashing import (
     DEFAULT,
     PAPER,
@@ -38,6 +45,7 @@ from sghash.experiments.sets import (
     image_sets,
     load,
 )
+from sghash.experiments.standings import outcome_of_bounds
 from sghash.experiments.timings import errors_of, time_to, timed_fit, watched_fit
 
 STORE = "training_time"
@@ -48,6 +56,8 @@ JUDGED = (SIFT.label, SIFT_1M.label, QUICK_CLUSTERS.label)
 #: Every method learns from all rows, the autoencoder too.
 AUTOENCODER = "BinaryAutoencoder"
 MODELS = {PAPER: PAPER, DEFAULT: DEFAULT, "ITQ": "ITQ", AUTOENCODER: f"{AUTOENCODER}(sample=None)"}
+#: All of it takes minutes there: twice is enough to see "much faster".
+AUTOENCODER_LENGTHS = (16, 64)
 REPETITIONS = 3
 TOTAL, CPU = "train_seconds", "cpu_seconds"
 #: ITQ's decoders, as rows name their errors: its rotation, and the least-squares map.
@@ -61,6 +71,7 @@ PUBLISHED = {
 MUCH = 2.0
 # "Comparable or less time" than ITQ: at most half as much again.
 COMPARABLE = 1.5
+_MOST = {"ITQ": COMPARABLE, AUTOENCODER: 1 / MUCH}
 
 
 def run(context: Context) -> list[Row]:
@@ -78,6 +89,7 @@ def run(context: Context) -> list[Row]:
             for n_bits in lengths
             for seed in range(min(context.seeds, REPETITIONS))
             for model in MODELS
+            if model != AUTOENCODER or n_bits in AUTOENCODER_LENGTHS or context.quick
         ]
     shared = others if rows else sets
     return [*rows, *hashing_rows(context, shared, tuple(MODELS), lengths)]
@@ -151,23 +163,61 @@ def verdict(rows: Sequence[Row]) -> Verdict:
     judged = [row for row in check_rows(rows) if row["settings"]["set"] in JUDGED]
     if not judged:
         return Verdict("open", f"{len(rows)} rows, none of SIFT, which Table 1 is about.")
-    value, fulfilled, said = time_of(judged), True, []
+    value, said = time_of(judged), []
     name = judged[0]["settings"]["set"]
     found = medians(judged, value)
     for model in (PAPER, DEFAULT):
-        for rival, most in (("ITQ", COMPARABLE), (AUTOENCODER, 1 / MUCH)):
-            ratios = _ratios(found, model, rival)
-            if not ratios:
-                continue
-            said.append(f"the whole training of {model} takes {_range(ratios)} as long as {rival}")
-            if model == PAPER:
-                fulfilled = fulfilled and max(ratios) <= most
+        for rival in _MOST:
+            gaps = gaps_of(judged, value, model, rival)
+            known = {n: gap for n, gap in gaps.items() if gap is not None}
+            if known:
+                mean = geometric_mean([math.exp(gap.mean) for gap in known.values()])
+                told = "; ".join(f"{n} bits {ratio_text(gap)}" for n, gap in known.items())
+                said.append(
+                    f"the whole training of {model} takes {mean:.2f} times as long as {rival} "
+                    f"({told})"
+                )
+    bounded = [
+        None if gap is None else gap._replace(mean=gap.mean - math.log(most))
+        for rival, most in _MOST.items()
+        for gap in gaps_of(judged, value, PAPER, rival).values()
+    ]
+    seeds = sorted({len(own) for own in _seeds(judged).values()})
+    said.append(f"{listed(seeds)} seeds each, 95 % intervals of the ratios in brackets")
     said += _soon(judged, found)
     said.append("the paper's whole training took 0.21 to 0.31 times as long as its ITQ")
     ratios = _ratios(medians(_others(rows), TOTAL), PAPER, "ITQ")
     if ratios:
         said.append(f"on the other sets, not judged, {PAPER} takes {_range(ratios)} as long as ITQ")
-    return Verdict("agrees" if fulfilled else "differs", f"On {name} " + "; ".join(said) + ".")
+    return Verdict(outcome_of_bounds(bounded), f"On {name} " + "; ".join(said) + ".")
+
+
+def gaps_of(
+    rows: Sequence[Row], value: str, model: str, rival: str
+) -> dict[int, Difference | None]:
+    """Length -> logarithm of the ratio of two times; None where one was not measured there.
+
+    Every length that the claim needs is there: all that the experiment has for these methods.
+    """
+    found = logarithms(rows, value, ("n_bits", "model"))
+    is_quick = rows[0]["settings"]["set"] == QUICK_CLUSTERS.label
+    lengths = QUICK_LENGTHS if is_quick else LENGTHS
+    if rival == AUTOENCODER and not is_quick:
+        lengths = AUTOENCODER_LENGTHS
+    return {
+        n: difference(found[n, model], found[n, rival])
+        if (n, model) in found and (n, rival) in found
+        else None
+        for n in lengths
+    }
+
+
+def _seeds(rows: Sequence[Row]) -> dict[tuple[int, str], set[int]]:
+    found: dict[tuple[int, str], set[int]] = {}
+    for row in rows:
+        own = row["settings"]
+        found.setdefault((own["n_bits"], own["model"]), set()).add(own["seed"])
+    return found
 
 
 def _soon(rows: Sequence[Row], found: Mapping[tuple[str, int, str], float]) -> list[str]:
@@ -250,8 +300,10 @@ EXPERIMENT = Experiment(
     claim="SGH trains in comparable or less time than ITQ, and much faster than the binary "
     "autoencoder, at every code length.",
     shown="Table 1, Figure 1b and Figure 5",
-    setup=f"{STAND_INS} Judged on SIFT, as Table 1 is: 8 to 64 bits, every method on all its rows, "
-    f"the median of {REPETITIONS} seeds, all fits in one process. Times are processor seconds, so "
+    setup=f"{STAND_INS} Judged on SIFT, as Table 1 is: 8 to 64 bits (the autoencoder at 16 and 64 "
+    f"bits), every method on all its rows, {REPETITIONS} seeds, all fits in one process. Tables "
+    "have medians; judged are the 95 % intervals of ratios, each of which has to lie wholly on one "
+    "side of its bound. Times are processor seconds, so "
     "that the number of threads makes no difference; rows of earlier versions have seconds by the "
     "clock, and an autoencoder that learned from 100,000 rows. Beside the whole training (5,000 "
     "steps of 500) stands the time after which SGH.paper has the training error at which ITQ ends: "

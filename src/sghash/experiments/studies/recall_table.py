@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from sghash.evaluation.summary import Estimate
-from sghash.experiments.comparisons import estimates, geometric_mean
+from sghash.experiments.comparisons import Measured, as_measured, geometric_mean, measurements
 from sghash.experiments.experiment import Context, Drawing, Row, Table
-from sghash.experiments.hashing import hashing_rows
+from sghash.experiments.hashing import draws_nothing, hashing_rows
 from sghash.experiments.studies.tables import ALL_SETS, sets_of, study, table_of
 
 MODELS = ("SGH", "SGH(neighbors=10)", "SGH.paper", "ITQ", "LSH", "PCAHashing", "SignHashing")
 RIVAL = "ITQ"
 VALUE = "recall10@100"
 BY = ("set", "n_bits", "model")
+#: A ratio, and half of its interval where that is known.
+Ratio: TypeAlias = tuple[float, float | None]
 LENGTHS, QUICK_LENGTHS = (16, 32, 64, 128), (16, 32)
 
 
@@ -36,7 +39,7 @@ def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
 
 def ratios(rows: Sequence[Row]) -> Table:
     """Ratios of recall to the rival's by cell, and geometric means over the sets."""
-    found = estimates(rows, VALUE, BY)
+    found = measurements(rows, VALUE, BY, fixed=draws_nothing)
     sets = list(dict.fromkeys(cell[0] for cell in found))
     cells = []
     for model in dict.fromkeys(cell[2] for cell in found if cell[2] != RIVAL):
@@ -47,24 +50,39 @@ def ratios(rows: Sequence[Row]) -> Table:
             mean = mean_of(known) if len(known) == len(sets) else None
             cells.append([model, str(n_bits), *map(_text, [*parts, mean])])
     caption = f"Ratios of {VALUE} to {RIVAL}'s, ± half of the 95 % interval of both seeds' means"
+    caption += "; none where a method that draws has one seed"
     return Table(["model", "bits", *sets, "geometric mean"], cells, caption)
 
 
-def ratio(ours: Estimate, rival: Estimate) -> tuple[float, float]:
-    """Of independent means, and half its interval: the relative half-widths add in squares."""
-    relative = [(one.half_width or 0.0) / one.mean for one in (ours, rival)]
-    value = ours.mean / rival.mean
-    return value, value * math.hypot(*relative)
+def ratio(ours: Measured | Estimate, rival: Measured | Estimate) -> Ratio:
+    """Of independent means, and half its interval: the relative half-widths add in squares.
+
+    None for the interval where a method that draws has one seed: nothing is known of its spread.
+    """
+    pair = [as_measured(one) for one in (ours, rival)]
+    value = pair[0].seeds.mean / pair[1].seeds.mean
+    halves = [0.0 if one.is_fixed else one.seeds.half_width for one in pair]
+    known = [half for half in halves if half is not None]
+    if len(known) < len(pair):
+        return value, None
+    parts = zip(known, pair, strict=True)
+    return value, value * math.hypot(*(half / one.seeds.mean for half, one in parts))
 
 
-def mean_of(parts: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Geometric mean with half of its interval."""
+def mean_of(parts: Sequence[Ratio]) -> Ratio:
+    """Geometric mean with half of its interval, where that of every part is known."""
     mean = geometric_mean([value for value, _ in parts])
-    return mean, mean * math.hypot(*(half / value for value, half in parts)) / len(parts)
+    relative = [half / value for value, half in parts if half is not None]
+    if len(relative) < len(parts):
+        return mean, None
+    return mean, mean * math.hypot(*relative) / len(parts)
 
 
-def _text(part: tuple[float, float] | None) -> str:
-    return "" if part is None else f"{part[0]:.3f} ± {part[1]:.3f}"
+def _text(part: Ratio | None) -> str:
+    if part is None:
+        return ""
+    value, half = part
+    return f"{value:.3f}" if half is None else f"{value:.3f} ± {half:.3f}"
 
 
 EXPERIMENT = study(

@@ -1,4 +1,4 @@
-"""What a code is worth with the stages that follow it: recall at k, bytes and milliseconds.
+"""What a code is worth with the stages that follow it, and the cheapest pipeline for a recall.
 
 The shortlist of a pipeline is as short as one half of the queries allows for the wanted recall; the
 other half says what it then finds. Every row is scanned, one query at a time on one thread, so that
@@ -7,7 +7,9 @@ pipelines compare; a collection with lists visits fewer.
 
 from __future__ import annotations
 
+import textwrap
 import time
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,9 @@ from sghash.collection.incoming import as_kept
 from sghash.errors import InvalidInput
 from sghash.evaluation import metrics
 from sghash.evaluation.bench import Bench
+from sghash.evaluation.specs import format_model
+from sghash.evaluation.summary import Summary
+from sghash.evaluation.tables import format_table
 from sghash.index import HammingIndex, TableIndex
 from sghash.index.stages import Part, Query, plan_stages, run_stages
 from sghash.models.base import VectorModel
@@ -28,9 +33,10 @@ KINDS = ("int4", "int8", "float16")
 LENGTHS = (2, 4, 8, 16, 32, 64, 128)
 # Queries that are timed.
 _TIMED = 100
+_TEXT_WIDTH = 96
 #: What stands between the name of a pipeline and that of its value.
 MARK = ": "
-FIELDS = ("recall", "bytes", "milliseconds", "shortlist")
+_FIELDS = ("recall", "bytes", "milliseconds", "shortlist")
 
 
 class Judged(NamedTuple):
@@ -45,7 +51,7 @@ class Judged(NamedTuple):
     def values(self) -> dict[str, float]:
         """As a row of results holds them."""
         numbers = self.recall, self.n_bytes, self.milliseconds, float(self.shortlist)
-        return {f"{self.stage}{MARK}{name}": n for name, n in zip(FIELDS, numbers, strict=True)}
+        return {f"{self.stage}{MARK}{name}": n for name, n in zip(_FIELDS, numbers, strict=True)}
 
 
 def judge(
@@ -138,3 +144,100 @@ class _Pipelines:
     def _recall(self, chosen: slice, found: Ids) -> float:
         k = self.bench.k
         return metrics.recall(self.bench.truth.ids[chosen], found, k=k, n=k)
+
+
+class PipelineResult(NamedTuple):
+    """A code and what follows it: recall at k on queries that chose nothing, and what it takes."""
+
+    model: str
+    n_bits: int
+    stage: str
+    recall: float
+    n_bytes: float
+    milliseconds: float
+    shortlist: int
+    build_seconds: float
+
+    @property
+    def name(self) -> str:
+        """The pipeline in a few words."""
+        return f"{self.model}, {self.n_bits} bits, {self.stage}"
+
+
+def pipelines_of(summaries: Iterable[Summary]) -> list[PipelineResult]:
+    """Every pipeline that was measured, fewest bytes first."""
+    found = []
+    for summary in summaries:
+        values = summary.values
+        stages = dict.fromkeys(name.split(MARK)[0] for name in values if MARK in name)
+        seconds = values["train_seconds"].mean + values["encode_seconds"].mean
+        for stage in stages:
+            recall, n_bytes, spent, length = (values[f"{stage}{MARK}{f}"].mean for f in _FIELDS)
+            model = format_model(summary.group["model"], summary.group["asked"])
+            found.append(
+                PipelineResult(
+                    model, summary.group["n_bits"], stage, recall, n_bytes, spent, round(length),
+                    seconds,
+                )
+            )  # fmt: skip
+    return sorted(found, key=lambda one: (one.n_bytes, -one.recall, one.milliseconds))
+
+
+def recommended(pipelines: Sequence[PipelineResult], target: float) -> PipelineResult | None:
+    """The fewest bytes that reach the target, then the fastest; None where nothing does."""
+    reaching = [one for one in pipelines if one.recall >= target]
+    return min(reaching, key=lambda one: (one.n_bytes, one.milliseconds), default=None)
+
+
+def worth_showing(pipelines: Sequence[PipelineResult]) -> list[PipelineResult]:
+    """Those that no other beats in recall, bytes and speed at once."""
+    return [
+        one
+        for one in pipelines
+        if not any(
+            other.recall >= one.recall
+            and other.n_bytes <= one.n_bytes
+            and other.milliseconds <= one.milliseconds
+            and other != one
+            for other in pipelines
+        )
+    ]
+
+
+def pipeline_lines(
+    pipelines: Sequence[PipelineResult], k: int, target: float, *, markdown: bool = False
+) -> list[str]:
+    """The table of pipelines that are worth a look, and the recommendation."""
+    chosen = recommended(pipelines, target)
+    shown = worth_showing(pipelines)
+    heads = ["pipeline", "bytes", f"recall{k}@{k}", "ms", "rows", "build s", ""]
+    cells = [
+        [
+            one.name,
+            f"{one.n_bytes:.0f}",
+            f"{one.recall:.3f}",
+            f"{one.milliseconds:.3f}",
+            str(one.shortlist or ""),
+            f"{one.build_seconds:.1f}",
+            "*" if one == chosen else "",
+        ]
+        for one in (shown if chosen is None or chosen in shown else [*shown, chosen])
+    ]
+    if chosen is None:
+        best = max(pipelines, key=lambda one: one.recall)
+        advice = (
+            f"No pipeline reaches recall{k}@{k} of {target:g}: the best is {best.name} "
+            f"({best.recall:.3f}); try longer codes."
+        )
+    else:
+        advice = (
+            f"Cheapest pipeline with recall{k}@{k} of at least {target:g} (*): {chosen.name}, "
+            f"{chosen.n_bytes:.0f} bytes."
+        )
+    wrapped = [advice] if markdown else textwrap.wrap(advice, _TEXT_WIDTH)
+    return [format_table(heads, cells, markdown=markdown), "", *wrapped]
+
+
+def plain(one: PipelineResult | None) -> dict[str, Any] | None:
+    """For JSON."""
+    return None if one is None else {**one._asdict(), "pipeline": one.name}
