@@ -13,6 +13,7 @@ from reference import Fault, Reference, Worlds
 from session import Session, check_half_copy
 
 from sghash import Collection, SghashError
+from sghash.collection import ShardedCollection
 
 
 def killed(program, rng):
@@ -101,28 +102,57 @@ def _check_new(program, path, messages, op):
 
 def killed_copying(program, rng):
     """The collection stays as it was, the copy is refused or whole."""
-    if not hasattr(Collection, "backup"):
-        program.counts["skipped backup"] += 1
-        return
-    target, n = program.root / "copy", int(10 ** rng.uniform(0, 2))
-    where, by_time = str(rng.choice(["before", "after", "torn"])), rng.random() < 0.3
+    target = program.root / "copy"
 
-    def work(tell):
-        regime = Stop(program.root, 10**9 if by_time else n, where)
-        regime.install()
+    def copy():
         collection = Collection.open(program.folder, writable=bool(rng.random() < 0.5))
-        tell(("ready", now()))
-        regime.arm()
-        collection.backup(target)
-        tell(("copied", now()))
+        return lambda: collection.backup(target)
 
-    child = Child(work, program.stderr)
-    child.read(float(rng.uniform(0.012, 0.02)) if by_time else 30)
-    if child.kill():
-        program.count("kills while copying")
-    child.raise_faults()
-    if any(message[0] == "copied" for message in child.messages):
+    if _killed_within(program, rng, copy, "kills while copying"):
         check_folder(target, Worlds(program.worlds.states))
     else:
         check_half_copy(target, program.worlds)
     shutil.rmtree(target, ignore_errors=True)
+
+
+def killed_dividing(program, rng):
+    """The collection stays as it was, a new shard is whole or not there, and the next try ends."""
+    targets = [program.root / f"part-{number}" for number in range(int(rng.integers(1, 4)))]
+
+    def divide():
+        shards = ShardedCollection.open([program.folder])
+        return lambda: shards.reshard(targets)
+
+    _killed_within(program, rng, divide, "kills while dividing")
+    for target in targets:
+        if target.exists():
+            ShardedCollection.open([target]).verify()
+            shutil.rmtree(target)
+    parts = ShardedCollection.open([program.folder]).reshard(targets)
+    merged = program.root / "merged"
+    parts.reshard([merged])
+    check_folder(merged, Worlds(program.worlds.states))
+    for target in (*targets, merged):
+        shutil.rmtree(target, ignore_errors=True)
+
+
+def _killed_within(program, rng, prepare, counted):
+    """SIGKILL in the midst of what `prepare()` gives back to be called; whether it ended."""
+    where, by_time = str(rng.choice(["before", "after", "torn"])), rng.random() < 0.3
+    n = int(10 ** rng.uniform(0, 2))
+
+    def work(tell):
+        regime = Stop(program.root, 10**9 if by_time else n, where)
+        regime.install()
+        action = prepare()
+        tell(("ready", now()))
+        regime.arm()
+        action()
+        tell(("ended", now()))
+
+    child = Child(work, program.stderr)
+    child.read(float(rng.uniform(0.012, 0.03)) if by_time else 30)
+    if child.kill():
+        program.count(counted)
+    child.raise_faults()
+    return any(message[0] == "ended" for message in child.messages)

@@ -16,7 +16,8 @@ LARGE = 75  # rows that go straight to a segment
 WRITES = {
     "add": 14, "add ids": 8, "add keys": 10, "add large": 5, "add codes": 8, "upsert": 12,
     "upsert keys": 8, "upsert large": 2, "delete": 14, "delete keys": 4, "compact": 3,
-    "reencode": 4, "reopen": 3, "bad": 2, "backup": 2, "add blocks": 4, "balk": 2,
+    "reencode": 4, "reopen": 3, "bad": 2, "backup": 2, "add blocks": 4, "add job": 6,
+    "balk": 2,
 }  # fmt: skip
 READS = {
     "search": 12, "search codes": 1, "get": 3, "get keys": 2, "range": 3, "join": 1, "len": 1,
@@ -135,6 +136,12 @@ def _add_blocks(rng, states):
     return {**change("add", rng, n, keys=keys), "block": BLOCK}
 
 
+def _add_job(rng, states):
+    """Rows that workers encode, in parts of this many, and one commit brings."""
+    op = change("add", rng, int(rng.integers(1, 12)))
+    return {**op, "meta": None, "job": int(rng.integers(1, 6))}
+
+
 def _balk(rng, states):
     """A change whose progress is watched by a function that fails."""
     names = [_add_large, _upsert, _named("compact"), _reencode]
@@ -248,7 +255,8 @@ def _named(name):
 
 _DRAWS = {
     "add": _add, "add ids": _add_ids, "add keys": _add_keys, "add large": _add_large,
-    "add codes": _add_codes, "add blocks": _add_blocks, "balk": _balk,
+    "add codes": _add_codes, "add blocks": _add_blocks, "add job": _add_job,
+    "balk": _balk,
     "upsert": _upsert, "upsert keys": _upsert_keys,
     "upsert large": _upsert_large, "delete": _delete, "delete keys": _delete_keys,
     "reencode": _reencode, "bad": _bad, "search": search, "search codes": _search_codes,

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import secrets
+import tempfile
+from pathlib import Path
+
 import numpy as np
 from checking import contents
 from pool import Source, pool
 
 from sghash import Collection
+from sghash.collection import encode_part
 
 
 class Skipped(Exception):
@@ -33,6 +39,8 @@ def _progress(op):
 def change(collection, op):
     """Add, upsert, delete, compact or reencode; return the ids of new rows as a list."""
     name, watched = op["name"], _progress(op)
+    if op.get("job"):
+        return _job(collection, op)
     if name in ("add", "upsert"):
         vectors = Source(op["serials"]) if op.get("block") else pool().vectors[op["serials"]]
         ids = op["ids"] if op["keys"] is None else op["keys"]
@@ -51,6 +59,19 @@ def change(collection, op):
     else:
         raise KeyError(name)
     return None
+
+
+def _job(collection, op):
+    """The same rows, encoded as the parts of a job and committed; nothing is left of its file."""
+    with tempfile.TemporaryDirectory() as place:
+        # Not straight to the file: NumPy tells of an interrupt there as of a wrong type.
+        content = io.BytesIO()
+        np.save(content, pool().vectors[op["serials"]])
+        Path(place, "rows.npy").write_bytes(content.getvalue())
+        job = f"job {secrets.token_hex(8)}"
+        tasks = collection.prepare(f"{place}/rows.npy", job=job, rows_per_part=op["job"])
+        collection.commit([encode_part(task) for task in tasks], job=job)
+    return [id_ for task in tasks for id_ in range(task.first, task.first + task.stop - task.start)]
 
 
 def read(collection, op):

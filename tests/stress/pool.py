@@ -132,12 +132,20 @@ def warm_up():
                 _use_everything(Collection.open(path), kept)
             if "in_memory" in inspect.signature(Collection.open).parameters:
                 _use_everything(Collection.open(path, in_memory=True), kept)
+            with Collection.create(
+                f"{path}-lists", model, keep_vectors=kept, metric=metric, partitions=2
+            ) as c:
+                for start in (0, 40):  # lists are learned, then carried over
+                    c.add(some.vectors[start : start + 40], metadata={"n": list(range(40))})
+                    c.compact()
+                    _use_everything(c, kept)
 
 
 def _use_everything(collection, kept):
     vectors = pool().vectors[:20]
     for where in (None, "n > 3"):
-        collection.search(vectors[:2], 3, where=where, threads=1)
+        for n in (1, 2):  # a single query takes kernels of its own
+            collection.search(vectors[:n], 3, where=where, threads=1)
         by_tables = has_tables(collection.model)
         for shortlist in (None, "all"):
             options = {"shortlist": shortlist, "where": where, "threads": 1}

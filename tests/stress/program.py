@@ -29,6 +29,7 @@ EVENTS = 24
 # How often each kind of event happens.
 KINDS = {
     crashes.killed: 60, crashes.stopped: 15, crashes.killed_creating: 4, crashes.killed_copying: 4,
+    crashes.killed_dividing: 3,
     trouble.errors: 4, trouble.interrupts: 4, trouble.plain: 3, trouble.creating: 2,
     sharing.readers: 5, sharing.threads: 5, ownership.forked: 3, ownership.moved: 2,
     ownership.second_writer: 2, ownership.contention: 2, ownership.race: 3, damage.flipped: 10,

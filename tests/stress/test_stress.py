@@ -12,6 +12,8 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs fork and /proc")
 PROGRAM = Path(__file__).with_name("run.py")
+# Two writers without a lock: the first thing seen may be that one took the other's files away.
+NO_LOCK = {"two writers at once", "wrong ids", "wrong contents", "refused without reason"}
 
 
 @pytest.fixture
@@ -34,6 +36,7 @@ def test_a_short_run_finds_nothing_wrong(run):
     assert told["counts"]["events"] >= 30 and told["counts"]["kills"] >= 5
 
 
+@pytest.mark.slow
 def test_a_lost_row_is_noticed(run):
     code, told = run(
         "--seed", 1, "--events", 3, "--jobs", 1, "--only", "plain", "--break", "lost-row"
@@ -64,7 +67,7 @@ def test_two_minutes_of_stress_find_nothing_wrong(run):
         ("torn-answer", "threads", {"wrong answer"}),
         ("raw-error", "interrupts", {"raw error"}),
         ("no-lock", "second_writer", {"two writers at once"}),
-        ("no-lock", "contention", {"two writers at once", "wrong ids", "wrong contents"}),
+        ("no-lock", "contention", NO_LOCK),
         ("blind-verify", "flipped,plain", {"damage not noticed"}),
         ("used-ids", "stopped", {"wrong ids"}),
         ("stale-reader", "readers", {"reader saw a wrong state"}),

@@ -50,13 +50,16 @@ def can_check() -> bool:
     return sys.platform == "linux" and not done.stderr
 
 
-@pytest.mark.parametrize("environment", ["poisoned", "unmapped"])
+@pytest.mark.parametrize(
+    "environment", ["poisoned", pytest.param("unmapped", marks=pytest.mark.slow)]
+)
 def test_every_kernel_answers_right_from_many_threads(environment: str) -> None:
     counts = hammer(environment, "--calls", "1000", "--threads", "1", "4", "16")
     assert counts["calls"] >= 1000
     assert len(counts["by kernel"]) == 12
 
 
+@pytest.mark.slow
 def test_bit_slices_answer_right_from_many_threads() -> None:
     """They keep tables of their own, which were once freed while in use."""
     options = ("--only", "hamming sliced", "--pool", "400", "--calls", "1500", "--threads", "8")
