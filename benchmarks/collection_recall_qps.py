@@ -290,6 +290,7 @@ def front(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 def draw(names: list[str], folder: Path) -> None:
     """One picture per set and way of asking; points that others beat in both are left out."""
     from sghash.plots import lines
+    from sghash.report import save_picture
 
     folder.mkdir(parents=True, exist_ok=True)
     ways = {"qps": f"{N_QUERIES} queries in one call", "qps_single": "one query at a time"}
@@ -298,17 +299,24 @@ def draw(names: list[str], folder: Path) -> None:
         for field, way in ways.items():
             series = []
             for method in dict.fromkeys(row["settings"]["method"] for row in rows):
-                mine = [row["values"] for row in rows if row["settings"]["method"] == method]
-                points = front([(row["recall"], row[field]) for row in mine])
+                mine = [row for row in rows if row["settings"]["method"] == method]
                 label = method.removeprefix("FAISS ").replace("sghash", "SGH")
-                label = f"{label}, {mine[0]['n_bytes']:.0f} bytes a vector"
-                series.append((label, *zip(*points, strict=True)))
+                size = f"{mine[0]['values']['n_bytes']:.0f} bytes a vector"
+                kept = front([(row["values"]["recall"], row["values"][field]) for row in mine])
+                # Shortlists by codes and by the decoder are two ways: no line joins them.
+                for way_of, words in ((False, label), (True, f"{label} by the decoder")):
+                    own = {
+                        (row["values"]["recall"], row["values"][field])
+                        for row in mine
+                        if ("(" in row["settings"]["setting"]) is way_of
+                    }
+                    if points := [point for point in kept if point in own]:
+                        series.append((f"{words}, {size}", *zip(*points, strict=True)))
             figure = lines(
                 series, x_label="Recall10@10", y_label="queries per second, one thread",
                 y_scale="log", title=f"{name}, {way}", size=(7.4, 5.2),
             )  # fmt: skip
-            path = folder / f"recall-{field.replace('_', '-')}-{name}.svg"
-            figure.savefig(path, facecolor="white")
+            path = save_picture(figure, folder / f"recall-{field.replace('_', '-')}-{name}.svg")
             print(f"drawn: {path}")
 
 

@@ -178,8 +178,14 @@ def rows_of(name: str, quick: bool) -> list[dict[str, Any]]:
 
 
 def report(name: str, quick: bool) -> None:
-    rows, lines, below, behind = rows_of(name, quick), [], [-1.0], [-1.0]
-    short = [-1.0]
+    rows = rows_of(name, quick)
+    if not rows:
+        print(f"\n{name}{' (quick)' * quick}: nothing was measured")
+        return
+    lines: list[list[str]] = []
+    below: list[float] = []
+    behind: list[float] = []
+    short: list[float] = []
     for row in rows:
         values = row["values"]
         cells = []
@@ -196,10 +202,10 @@ def report(name: str, quick: bool) -> None:
     print(f"\n{name}{' (quick)' * quick}, Recall{K}@{K} by target_recall")
     print(format_table(["rows", *heads], lines))
     print(line("most below a target", max(below), at_most(MOST_BELOW)))
-    print(line("most below one built afresh", max(behind), at_most(MOST_BELOW)))
-    print(
-        line("the same, what it finds beyond the target left out", max(short), at_most(MOST_BELOW))
-    )
+    if behind:
+        said = "the same, what it finds beyond the target left out"
+        print(line("most below one built afresh", max(behind), at_most(MOST_BELOW)))
+        print(line(said, max(short), at_most(MOST_BELOW)))
 
 
 def main() -> None:

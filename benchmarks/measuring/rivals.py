@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from measuring.ratios import Row
 from measuring.verdicts import at_least, at_most, line
-from sghash.experiments.comparisons import LEAST_RECALL, estimates, lead
-from sghash.experiments.hashing import DEFAULT, RIVALS
+from sghash.experiments.comparisons import LEAST_RECALL, lead, measurements
+from sghash.experiments.hashing import DEFAULT, RIVALS, draws_nothing
 
 LENGTHS = (8, 16, 32, 64)
 VALUES = ("recall10@100", "recall100@100")
@@ -40,7 +40,7 @@ def cells_of(rows: Sequence[Row], rivals: Sequence[str] = RIVALS) -> list[Cell]:
     """One cell per set, length and recall in which we and a rival were measured."""
     cells = []
     for value in VALUES:
-        found = estimates(rows, value, ("set", "n_bits", "model"))
+        found = measurements(rows, value, ("set", "n_bits", "model"), fixed=draws_nothing)
         for place in dict.fromkeys(key[:2] for key in found if key[2] == DEFAULT):
             ours = found[*place, DEFAULT]
             others = {r: found[*place, r] for r in rivals if (*place, r) in found}
@@ -48,8 +48,9 @@ def cells_of(rows: Sequence[Row], rivals: Sequence[str] = RIVALS) -> list[Cell]:
                 continue
             leads = {r: lead(ours, other, least=LEAST_RECALL) for r, other in others.items()}
             # The rival that decides: of those we stand worst to, the one that finds most.
-            worst = min(others, key=lambda r: (leads[r], -others[r].mean))
-            cells.append(Cell(*place, value, worst, ours.mean, others[worst].mean, leads[worst]))
+            worst = min(others, key=lambda r: (leads[r], -others[r].seeds.mean))
+            means = ours.seeds.mean, others[worst].seeds.mean
+            cells.append(Cell(*place, value, worst, *means, leads[worst]))
     return cells
 
 
@@ -60,8 +61,8 @@ def told(cells: Sequence[Cell]) -> list[str]:
     ahead, behind = (sum(cell.lead == sign for cell in cells) for sign in (1, -1))
     lines.append(
         f"{len(cells)} cells: ahead in {ahead}, within noise in {len(cells) - ahead - behind}, "
-        f"behind in {behind} (noise: two standard errors of the difference, at least "
-        f"{LEAST_RECALL}; a rival of one seed has none of its own)"
+        f"behind in {behind} (noise: the 95 % interval over seeds and queries, at least "
+        f"{LEAST_RECALL}; fewer than three seeds of a method that draws are within it)"
     )
     if cells:
         lines.append(line(f"{DEFAULT}: cells behind a rival", behind, at_most(0)))

@@ -65,6 +65,7 @@ def test_recall_on_unseen_rows_is_what_a_search_by_hand_gives(tmp_path):
     assert split.train is split.searched["seen "] and row["values"]["cpu_seconds"] > 0
 
 
+@pytest.mark.slow
 def test_a_stored_fit_is_not_run_again_and_another_split_is(tmp_path):
     def run(**changes):
         said = []

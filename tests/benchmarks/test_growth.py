@@ -45,6 +45,7 @@ def test_rows_are_written_block_by_block(growth, tmp_path, as_bytes, monkeypatch
     assert len(np.unique(rows, axis=0)) == 700
 
 
+@pytest.mark.slow
 def test_a_small_run_prints_a_line_per_model_and_leaves_no_file(
     growth, tmp_path, monkeypatch, capsys
 ):
