@@ -52,6 +52,17 @@ def test_named_verbs_targets_models_and_files_exist():
         assert hasattr(sghash.models, name), name
 
 
+def test_the_scoreboard_counts_the_verdicts():
+    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    lines = re.findall(
+        r"^\| `\w+` \| (.*?) \| .* \| (agrees|differs|open) \|$", results, flags=re.M
+    )
+    found = [verdict for shown, verdict in lines if shown != "not in the paper"]
+    agree, differ, still_open = (found.count(one) for one in ("agrees", "differs", "open"))
+    told = f"of {len(found)} claims {agree} agree, {differ} differ, {still_open} stay open"
+    assert told in " ".join(TEXT.split())
+
+
 def test_every_benchmark_is_listed():
     table = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
     for path in (ROOT / "benchmarks").glob("*.py"):

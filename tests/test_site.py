@@ -40,6 +40,11 @@ def test_the_picture_is_small():
     assert 1_000 < picture.stat().st_size < 60_000
 
 
+def test_the_picture_of_the_explorer_is_small():
+    picture = ROOT / "docs" / "images" / "explorer.png"
+    assert 10_000 < picture.stat().st_size < 300_000
+
+
 def test_the_picture_is_readable_on_dark_pages():
     picture = plt.imread(ROOT / "docs" / "images" / "reconstructions.png")
     assert picture.shape[2] == 3 or picture[..., 3].min() == 1
