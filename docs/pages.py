@@ -20,6 +20,7 @@ OUTSIDE = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
 }
 #: Rooms of the package -> what stands behind their public names on the same page.
@@ -35,7 +36,16 @@ ROOMS: dict[str, tuple[str, ...]] = {
         "sghash.models.sgh.DescriptionLength",
     ),
     "index": (),
-    "collection": (),
+    "collection": (
+        "sghash.collection.ShardedCollection",
+        "sghash.collection.encode_part",
+        "sghash.collection.Task",
+        "sghash.collection.Staged",
+        "sghash.adapters.clusters.dask",
+        "sghash.adapters.clusters.spark",
+        "sghash.adapters.clusters.ray",
+    ),
+    "client": ("sghash.client.RemoteCollection",),
     "data": (
         "sghash.data.READERS",
         "sghash.data.catalog.CATALOG",
@@ -48,7 +58,13 @@ ROOMS: dict[str, tuple[str, ...]] = {
     ),
     "bits": ("sghash.bits",),
     "neighbors": (),
-    "errors": ("sghash.errors.InvalidDtype", "sghash.errors.NewerFormat", "sghash.errors.Diverged"),
+    "errors": (
+        "sghash.errors.InvalidDtype",
+        "sghash.errors.NewerFormat",
+        "sghash.errors.Diverged",
+        "sghash.errors.NotAllowed",
+        "sghash.errors.Unreachable",
+    ),
 }
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
