@@ -107,21 +107,20 @@ format: $(VENV)/.dev ## rewrite the code in the project's format
 	$(RUN) -m ruff format .
 	$(RUN) -m ruff check --fix .
 
-# Measured side by side, one thread each; those of one line share rows. What is timed comes last, alone
-# and on one core. Whatever fails is named at the end; the rest is measured and drawn all the same.
-FIGURES_A := recall_l2 recall_by_length inner_product reconstruction untouched
-FIGURES_B := streamed_recall entropy_term sensitivity templates convergence online
+# Measured side by side, one thread each; claims of one line share rows, long lines come first. What is
+# timed comes last, alone and on one core. Whatever fails is named at the end; the rest is measured and
+# drawn all the same.
+FIGURES := "recall_by_length recall_l2 reconstruction" streamed_recall untouched entropy_term inner_product sensitivity templates convergence online
 FIGURES_TIMED := estimators modern_embeddings training_time
 REPRODUCE := env OPENBLAS_NUM_THREADS=1 $(RUN) -m sghash reproduce --threads 1 --out docs
 ONE_CORE := $(shell command -v taskset >/dev/null && echo taskset -c 0)
 
-figures: $(VENV)/.dev ## the paper's claims again, to docs/results.html and .md (many hours with real data: version 0.1 took 2.5 on two cores, with fewer seeds and rivals; minutes where all rows are there; resumes)
+figures: $(VENV)/.dev ## the paper's claims again, to docs/results.html and .md (hours with real data, minutes where all rows are there; resumes)
 	failed=$$(mktemp)
 	trap 'rm -f "$$failed"' EXIT
 	try() { local name=$$1; shift; "$$@" || echo "$$name" >>"$$failed"; }
-	for name in $(FIGURES_A); do try $$name $(REPRODUCE) --rows-only $$name; done & others=$$!
-	for name in $(FIGURES_B); do try $$name $(REPRODUCE) --rows-only $$name; done
-	wait $$others
+	export -f try && export failed
+	printf '%s\n' $(FIGURES) | xargs -P $(JOBS) -I{} bash -c 'for name in {}; do try $$name $(REPRODUCE) --rows-only $$name; done'
 	for name in $(FIGURES_TIMED); do try $$name $(ONE_CORE) $(REPRODUCE) --rows-only $$name; done
 	try "docs/results.md" $(ONE_CORE) $(REPRODUCE) all
 	try "docs/images" $(RUN) docs/images/figures.py

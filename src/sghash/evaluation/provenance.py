@@ -30,27 +30,27 @@ def provenance() -> dict[str, Any]:
 
 
 def revision() -> str | None:
-    """The commit of the checkout that this runs from, "-dirty" if it was changed, or None."""
+    """The last commit of the source this runs from, "-dirty" if it was changed since, or None.
+
+    Commits of rows and pages leave it as it is: what a run measures before and after is the same.
+    """
     package = Path(sghash.__file__).resolve().parent
     checkout = package.parent.parent
     # An installed package may lie inside somebody else's repository: that commit says nothing.
     if package.parent.name != "src" or not (checkout / ".git").exists():
         return None
-    command = [
-        "git",
-        "-C",
-        str(checkout),
-        "describe",
-        "--always",
-        "--abbrev=40",
-        "--dirty",
-        "--exclude=*",
-    ]
     try:
-        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        commit = _git(checkout, "log", "-1", "--format=%H")
+        changed = _git(checkout, "status", "--porcelain")
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip() or None
+    return f"{commit}-dirty" if commit and changed else commit or None
+
+
+def _git(checkout: Path, *words: str) -> str:
+    command = ["git", "-C", str(checkout), *words, "--", "src"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    return found.stdout.strip()
 
 
 def _processor() -> str:

@@ -17,7 +17,7 @@ from sghash.experiments.experiment import Context
 from sghash.files import write_atomically
 from sghash.kernels import exact_neighbors, hamming_neighbors
 from sghash.models.base import BinaryHasher
-from sghash.neighbors import Neighbors, merge_neighbors
+from sghash.neighbors import Neighbors
 from sghash.validation import Vectors
 
 #: Perturbation: each bin x gets noise of standard deviation SCALE * sqrt(x + 1).
@@ -163,5 +163,17 @@ def search_stream(
 
 
 def _joined(before: Neighbors | None, here: Neighbors, first: int, k: int) -> Neighbors:
+    """The best k of what earlier blocks hold and of what the block from row `first` on holds.
+
+    Later rows have larger ids, so a stable sort of two sorted lists orders ties as they should be,
+    in a fraction of the time that sorting by both takes.
+    """
     shifted = Neighbors(here.distances, np.where(here.ids < 0, here.ids, here.ids + first))
-    return shifted if before is None else merge_neighbors([before, shifted], k)
+    if before is None:
+        return shifted
+    distances = np.concatenate([before.distances, shifted.distances], axis=1)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    ids = np.concatenate([before.ids, shifted.ids], axis=1)
+    return Neighbors(
+        np.take_along_axis(distances, order, axis=1), np.take_along_axis(ids, order, axis=1)
+    )
