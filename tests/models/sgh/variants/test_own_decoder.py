@@ -128,8 +128,9 @@ def test_an_object_of_ones_own_is_learned(gradient):
     back = model.decode(model.encode(X))
     assert back.shape == X.shape and back.dtype == np.float32
     assert np.square(X - back).sum() < 0.7 * np.square(X - X.mean(axis=0)).sum()
-    lengths = model.history_["description_length"]
-    assert lengths[-1] < lengths[0]
+    if gradient != "straight-through":  # which follows the error of rounded bits, not the length
+        lengths = model.history_["description_length"]
+        assert lengths[-1] < lengths[0]
     with pytest.raises(InvalidInput, match="counted from 0"):
         model.encode(-X)
     again = clone(model).fit(X)
