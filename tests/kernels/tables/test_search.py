@@ -12,6 +12,7 @@ import pytest
 from sghash.bits import unpack_bits
 from sghash.kernels.tables import best_rows, nibbles, rescoring, terms as code_terms
 from sghash.kernels.tables.search import asymmetric_neighbors, make_terms
+from sghash.kernels.threads import run
 
 
 def make(rng, n, n_bits, n_queries, *, l2):
@@ -154,3 +155,15 @@ def test_the_plain_way_agrees(tmp_path):
     )
     environment = {**os.environ, "SGHASH_SHUFFLE": "0", "NUMBA_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+
+def test_few_scores_start_no_threads(rng, monkeypatch):
+    monkeypatch.setattr(best_rows, "WORTH_A_THREAD", 1000)
+    jobs = []
+    monkeypatch.setattr(best_rows, "run", lambda given: jobs.append(len(given)) or run(given))
+    for n, n_queries, expected in ((900, 1, 1), (3000, 1, 3), (3000, 300, 4), (900, 2, 1)):
+        codes, tables, _ = make(rng, n, 64, n_queries, l2=False)
+        found = asymmetric_neighbors(codes, tables, 5, threads=4)
+        assert jobs.pop() == expected
+        np.testing.assert_array_equal(found.ids, asymmetric_neighbors(codes, tables, 5).ids)
+        jobs.clear()

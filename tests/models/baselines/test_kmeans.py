@@ -132,3 +132,12 @@ def test_bits_that_no_part_divides(vectors):
 def test_bad_options_are_refused(vectors, option):
     with pytest.raises(InvalidInput, match=next(iter(option))):
         KMeansHashing(n_bits=8, **option).fit(vectors)
+
+
+def test_the_affinity_error_is_that_of_all_differences(rng):
+    centroids, weights = 7 + rng.standard_normal((16, 5)), rng.random(16)
+    centroids[3] = centroids[4]
+    wanted = hamming_lengths(4, 0.7)
+    gaps = np.linalg.norm(centroids[:, None] - centroids[None], axis=2) - wanted
+    expected = weights @ np.square(gaps) @ weights
+    assert affinity_error(centroids, weights, wanted) == pytest.approx(expected, rel=1e-6)

@@ -31,6 +31,8 @@ WORTH_A_SAMPLE = 64
 ENOUGH = 1 << 10
 # Below this share of allowed rows it is cheaper to gather them than to skip the others.
 GATHER_BELOW = 0.125
+# Scores that pay for the start of a thread.
+WORTH_A_THREAD = 1 << 17
 # From this many queries per thread on, threads share the queries; below, the rows.
 _SHARE_QUERIES = 4
 
@@ -76,6 +78,7 @@ def best_rows(
         return result
     allowed = np.empty(0, dtype=np.bool_) if mask is None else mask
     k_here = min(k, n)
+    threads = max(1, min(threads, n * n_queries // WORTH_A_THREAD))
     if threads > 1 and n_queries < threads * _SHARE_QUERIES:
         return merge_neighbors(_by_rows(scan, k_here, allowed, threads), k)
 
