@@ -42,3 +42,12 @@ def test_more_neighbours_than_vectors(rng):
     vectors = rng.standard_normal((3, 2)).astype(np.float32)
     found = exact_neighbors(vectors, vectors[:1], 5)
     assert found.ids[0, 3:].tolist() == [-1, -1] and np.isinf(found.distances[0, 3:]).all()
+
+
+@pytest.mark.parametrize("kind", ["float16", "float64", "uint8"])
+def test_queries_may_be_of_any_kind_of_number(kind, rng):
+    vectors = rng.integers(0, 50, (300, 8)).astype(kind)
+    found = exact_neighbors(vectors, vectors[:20], 5)
+    expected = exact_neighbors(vectors.astype(np.float32), vectors[:20].astype(np.float32), 5)
+    np.testing.assert_array_equal(found.ids, expected.ids)
+    np.testing.assert_array_equal(found.distances, expected.distances)

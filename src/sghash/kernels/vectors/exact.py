@@ -56,6 +56,7 @@ def exact_neighbors(
             f"queries have shape {queries.shape}, the vectors {vectors.shape[1]} columns: "
             "use vectors of the same kind"
         )
+    queries = np.ascontiguousarray(queries, dtype=np.float32)
     n, n_queries = vectors.shape[0], len(queries)
     result = empty_neighbors(n_queries, k, np.float32)
     if n == 0 or n_queries == 0:
