@@ -11,7 +11,7 @@ import pytest
 from sghash.errors import InvalidInput
 from sghash.kernels import reference, threads as pieces
 from sghash.kernels.hamming import search as hamming
-from sghash.kernels.tables import search as asymmetric
+from sghash.kernels.tables import best_rows, search as asymmetric
 from sghash.kernels.tables.rescoring import nibble_tables
 from sghash.validation import available_cores
 
@@ -40,6 +40,7 @@ def test_no_thread_at_all_is_refused() -> None:
 def test_a_million_threads_are_not_started(
     n_queries: int, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(best_rows, "WORTH_A_THREAD", 1)
     begun = []
     start = threading.Thread.start
     monkeypatch.setattr(threading.Thread, "start", lambda self: (begun.append(1), start(self))[1])
