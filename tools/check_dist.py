@@ -13,8 +13,8 @@ from email.parser import Parser
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Bytes; today 2.3 and 7.2 million: 1.2 are the sentences that ship, and the source has the rows of the
-#: results, which keep what each query found.
+#: Bytes; today 2.3 and 7.2 million: 1.2 are the sentences that ship, and the source has the rows of
+#: the results, which keep what each query found.
 MOST = {"wheel": 3_500_000, "sdist": 9_000_000}
 NEEDED = {
     "wheel": (
