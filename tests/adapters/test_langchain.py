@@ -10,8 +10,8 @@ tests = pytest.importorskip("langchain_tests.integration_tests", reason="needs l
 from langchain_core.documents import Document  # noqa: E402
 from langchain_core.embeddings import DeterministicFakeEmbedding  # noqa: E402
 
-from sghash import Collection, InvalidInput  # noqa: E402
-from sghash.adapters.frameworks.langchain import SghashVectorStore  # noqa: E402
+from sghash import Collection, InvalidInput, load_dataset  # noqa: E402
+from sghash.adapters.frameworks.langchain import PLANNED_FROM, SghashVectorStore  # noqa: E402
 from sghash.models import LSH  # noqa: E402
 
 
@@ -98,3 +98,51 @@ def test_bad_input_changes_nothing(store):
     assert store.add_texts(["a", "b"], ids=["same", "same"]) == ["same", "same"]
     assert store.get_by_ids(["same"])[0].page_content == "b"
     assert store.delete(["same", "none"]) and store.delete() and store.similarity_search("a") == []
+
+
+class Sentences:
+    """Embeds the sentences that come with the package by looking them up."""
+
+    def __init__(self):
+        data = load_dataset("sentences")
+        pairs = ((data.base_texts, data.base), (data.query_texts, data.queries))
+        self.known = {
+            text: vector for texts, rows in pairs for text, vector in zip(texts, rows, strict=True)
+        }
+
+    def embed_documents(self, texts):
+        return [self.known[text].tolist() for text in texts]
+
+    def embed_query(self, text):
+        return self.known[text].tolist()
+
+
+def test_many_texts_are_planned(tmp_path):
+    data, embedding = load_dataset("sentences"), Sentences()
+    texts = [*data.base_texts, data.base_texts[7]]
+    ids = [f"id-{number}" for number in range(len(data.base_texts))]
+    store = SghashVectorStore.from_texts(texts, embedding, ids=[*ids, "id-0"], path=tmp_path / "n")
+    collection = store.collection
+    assert collection.plan is not None and len(collection) == len(data.base_texts)
+    assert store.get_by_ids(["id-0"])[0].page_content == data.base_texts[7]
+    assert collection.stats()["bytes_per_row"] < 0.3 * data.base.shape[1] * 4 + 200
+    asked = data.query_texts[1]
+    scored = store.similarity_search_with_relevance_scores(asked, k=3)
+    truth = 0.5 + 0.5 * np.sort(data.base @ data.queries[1])[::-1][:3]
+    assert [score for _, score in scored] == pytest.approx(truth, abs=0.02)
+    store.add_texts([asked], ids=["new"])
+    assert store.similarity_search(asked, k=1)[0].id == "new"
+    collection.close()
+
+
+@pytest.mark.parametrize("n", [PLANNED_FROM - 1, PLANNED_FROM])
+def test_plans_begin_where_they_are_said_to(n, tmp_path):
+    texts = load_dataset("sentences").base_texts[:n]
+    store = SghashVectorStore.from_texts(list(texts), Sentences(), path=tmp_path / "n")
+    assert (store.collection.plan is not None) is (n == PLANNED_FROM)
+    store.collection.close()
+    given = SghashVectorStore.from_texts(
+        list(texts), Sentences(), path=tmp_path / "given", keep_vectors="float16"
+    )
+    assert given.collection.plan is None
+    given.collection.close()

@@ -20,8 +20,10 @@ _stores = require("langchain_core.vectorstores", extra="langchain")
 _langchain_documents = require("langchain_core.documents", extra="langchain")
 
 TEXT, METADATA = "text", "metadata"
-#: Bits per document where no model is given.
+#: Bits per document where nothing could be learned.
 _BITS = 256
+#: So many documents are enough to plan a collection by.
+PLANNED_FROM = 1000
 
 Condition = Callable[[Any], bool] | Mapping[str, Any] | str
 
@@ -48,6 +50,18 @@ def _rows_of(
     except (TypeError, ValueError) as error:
         raise InvalidInput(f"metadata must be what JSON can hold ({error})") from error
     return _Rows(texts, about, keys)
+
+
+def _last_of_each(keys: Sequence[str]) -> list[int]:
+    """Of several documents with one id the last one, which is the one that stays."""
+    return sorted({key: row for row, key in enumerate(keys)}.values())
+
+
+def _columns(rows: _Rows, chosen: Sequence[int]) -> dict[str, list[str]]:
+    return {
+        TEXT: [rows.texts[row] for row in chosen],
+        METADATA: [rows.about[row] for row in chosen],
+    }
 
 
 class SghashVectorStore(_stores.VectorStore):  # type: ignore[misc, name-defined]
@@ -90,20 +104,29 @@ class SghashVectorStore(_stores.VectorStore):  # type: ignore[misc, name-defined
     ) -> Self:
         """Make a collection at `path` and add texts to it.
 
-        `model` is a fitted model for vectors of this embedding. Without one, codes are those of
-        random projections, which need no training and more bits; the kept vectors put them in
-        order. `options` are those of `Collection.create`.
+        From 1,000 texts on `Collection.build` plans it. With fewer, or with `options`, which are
+        those of `Collection.create`, `model` makes the codes, fitted on vectors of this
+        embedding; without one they are those of random projections, which need no training and
+        more bits, and float32 vectors put them in order.
         """
         if path is None:
             raise InvalidInput("a collection is a folder: give from_texts its path")
+        # What is wrong with them is said before anything is made.
+        rows = _rows_of(list(texts), metadatas, ids)
         vectors = _vectors(embedding.embed_documents(list(texts))) if texts else None
+        if vectors is not None and model is None and not options:
+            last = _last_of_each(rows.keys)
+            if len(last) >= PLANNED_FROM:
+                keys = [rows.keys[row] for row in last]
+                collection = Collection.build(
+                    path, vectors[last], keys, _columns(rows, last), metric="cosine"
+                )
+                return cls(collection, embedding)
         if model is None:
             if vectors is None:
                 raise InvalidInput("without texts nothing says how wide vectors are: give a model")
             model = LSH(_BITS, random_state=0).fit(vectors)
         options = {"keep_vectors": "float32", "metric": "cosine"} | options
-        # What is wrong with them is said before anything is made.
-        rows = _rows_of(list(texts), metadatas, ids)
         collection = Collection.create(path, model, **options)
         try:
             store = cls(collection, embedding)
@@ -141,15 +164,10 @@ class SghashVectorStore(_stores.VectorStore):  # type: ignore[misc, name-defined
         return self.add_texts(texts, [document.metadata for document in documents], ids=ids)
 
     def _add(self, rows: _Rows, vectors: Any) -> list[str]:
-        keys = rows.keys
-        # The last of several documents with one id is the one that stays.
-        last = sorted({key: row for row, key in enumerate(keys)}.values())
-        columns = {
-            TEXT: [rows.texts[row] for row in last],
-            METADATA: [rows.about[row] for row in last],
-        }
-        self.collection.upsert(vectors[last], [keys[row] for row in last], columns)
-        return keys
+        last = _last_of_each(rows.keys)
+        keys = [rows.keys[row] for row in last]
+        self.collection.upsert(vectors[last], keys, _columns(rows, last))
+        return rows.keys
 
     def delete(self, ids: list[str] | None = None, **unused: Any) -> bool:
         """Delete documents; None deletes all. Ids that are not there are passed over."""
@@ -210,7 +228,9 @@ class SghashVectorStore(_stores.VectorStore):  # type: ignore[misc, name-defined
         ]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        if self.collection.metric == "cosine" and self._options.get("rerank") == "vectors":
+        state = self.collection.moment.state
+        asked = self._options.get("rerank", "vectors" if state.manifest.keep_vectors else "none")
+        if self.collection.metric == "cosine" and asked == "vectors":
             return lambda distance: min(1.0, max(0.0, 1.0 - distance / 2))
         return lambda distance: 1.0 / (1.0 + max(distance, 0.0))
 
