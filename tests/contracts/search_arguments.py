@@ -204,7 +204,8 @@ def listed(rng: Rng) -> Arguments:
     if n_groups:
         starts = np.asarray([0, 2, 5, n_lists])
     plan = [min(k, n), int(rng.choice([1, 2, n_lists])), by_scan,
-            max(2 * k, 9) if tables_after else 0, scan, last, int(rng.choice([0, 1]))]  # fmt: skip
+            max(2 * k, 9) if tables_after else 0, scan, last, int(rng.choice([0, 1])),
+            int(rng.choice([0, 1000, 2500]))]  # fmt: skip
     no_bits = by_bytes or mapped or (scan == lists_kernel.HAMMING and not tables_after)
     words = words_of(some_codes(rng, n_lists, 8 * n_bytes)) if by_code else np.empty((0, 1), "u8")
     kept = whole(rng, n, width) if last == lists_kernel.VECTORS else np.empty((0, 0), np.float32)

@@ -32,6 +32,9 @@ LENGTH = 10
 PLAIN = (int, float, type(None))
 # No list is further from the nearest than that.
 NO_MARGIN = 1e30
+# Of more neighbours than were measured, the farther ones lie in other lists: so many times more
+# rows must be met, to this power.
+FARTHER = 0.3
 
 
 class Asked(NamedTuple):
@@ -101,13 +104,18 @@ class Asked(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How many neighbours, lists and rows of the stages; and how far lists may be."""
+    """How many neighbours, lists and rows of the stages; and how far lists may be.
+
+    `enough` is how many times the rows of these lists a query must meet, in more lists if need be,
+    rows that are not allowed not counted; 0 where the lists were chosen by the caller.
+    """
 
     k: int
     probes: int
     by_scan: int
     by_tables: int
     margin: float
+    enough: float = 0.0
     key: tuple[Any, ...] | None = None
 
 
@@ -225,4 +233,5 @@ def _planned(
     # Of fewer neighbours than were measured, the farther ones decide no less: no shorter list.
     length = max(k, point.shortlist, -(-point.shortlist * k // curve.k))
     staged = asked.last != asked.scan
-    return asked.plan(k, point.probes, length if staged else None, point.margin)
+    plan = asked.plan(k, point.probes, length if staged else None, point.margin)
+    return plan._replace(enough=max(1.0, k / curve.k) ** FARTHER)

@@ -264,7 +264,8 @@ class PartitionedIndex(CodeIndex):
         `probes` is the number of lists to visit, None for all; of those, lists further than the
         first by more than `margin` times what the average list is, are left out. Where a `mask`
         allows a share of the rows, as many more lists are visited. `target_recall` chooses all
-        three from the curve that `measure` made.
+        three from the curve that `measure` made; then lists are visited until enough rows are met
+        that the mask allows, more of them where `k` is larger than was measured.
         """
         from sghash.index.lists.asking import asked_of, planned
         from sghash.index.lists.probing import answer, straight

@@ -160,7 +160,8 @@ def answer(
     allowed = _ALL
     if mask is not None:
         allowed = check_mask(mask, held.n)
-        plan = plan._replace(probes=probes_through(allowed, plan.probes))
+        if not plan.enough:
+            plan = plan._replace(probes=probes_through(allowed, plan.probes))
     width = min(plan.k, held.n)
     distances = np.empty((n_queries, width), dtype=np.float32)
     rows = np.empty((n_queries, width), dtype=np.int64)
@@ -186,10 +187,12 @@ def _call(
     index, held, n_queries = asked.owner, asked.held, asked.n_queries
     fixed = _prepared(index, held)
     metric = METRICS.index(index.metric)
-    numbers = np.asarray(
-        [rows.shape[1], plan.probes, plan.by_scan, plan.by_tables, asked.scan, asked.last, metric],
-        dtype=np.int64,
-    )
+    # Without a mask, lists as they were measured need not be counted.
+    enough = round(1000 * plan.enough) if len(allowed) or plan.enough > 1 else 0
+    numbers = np.asarray([
+        rows.shape[1], plan.probes, plan.by_scan, plan.by_tables, asked.scan, asked.last, metric,
+        enough,
+    ], dtype=np.int64)  # fmt: skip
     vectors, codes, slopes = asked.vectors, asked.codes, np.empty((n_queries, 0), np.float32)
     if vectors is None:
         vectors = slopes

@@ -41,12 +41,19 @@ from sghash.kernels.vectors.comparing import COSINE
 
 #: By what the scan compares, and by what the answer is ordered.
 HAMMING, BITS, BYTES, VECTORS = range(4)
-#: Places of a plan, an array of int64.
-K, PROBES, BY_SCAN, BY_TABLES, SCAN, LAST, METRIC = range(7)
+#: Places of a plan, an array of int64. ENOUGH: thousandths of the rows of the lists chosen that must
+#: be met, rows that are not allowed not counted; 0 where it does not matter.
+K, PROBES, BY_SCAN, BY_TABLES, SCAN, LAST, METRIC, ENOUGH = range(8)
 #: Columns of what a search says of itself: rows and steps of a clock.
 LISTS, SCANNED, SHORTLISTED, SCORED, CLOCK, N_STATS = 0, 1, 2, 3, 4, 9
 # Up to so many answers are kept sorted while they are found.
 _INSERT_BELOW = 64
+# Rows per neighbour that must be met at least, where it matters how many are.
+_ROWS_EACH = 4
+# A shortlist grows with the lists that a mask makes a search visit, so many times at most.
+_MOST_TIMES = 4.0
+# No list is further from the nearest than that.
+_NO_MARGIN = 1e30
 
 
 @intrinsic
@@ -103,6 +110,35 @@ def _choose_lists(
 
 
 @compiled
+def _rows_met(
+    lists: NDArray[np.int64],
+    n_visited: int,
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    ranks: NDArray[np.uint32],
+    allowed: NDArray[np.bool_],
+) -> int:
+    """How many rows of these lists are allowed."""
+    met = 0
+    for i in range(n_visited):
+        here = lists[i]
+        if not allowed.shape[0]:
+            met += counts[here]
+            continue
+        for j in range(counts[here]):
+            met += np.int64(allowed[ranks[starts[here] * ROWS + j]])
+    return met
+
+
+@compiled
+def _next_probes(n_visited: int, met: int, wanted: int, n_lists: int) -> int:
+    """How many lists will hold enough rows, by what was met so far; many are all."""
+    share = min(8.0, 1.1 * wanted / max(met, 1))
+    probes = max(n_visited + 1, np.int64(np.ceil(n_visited * share)))
+    return n_lists if 2 * probes >= n_lists else probes
+
+
+@compiled
 def _scan(
     blocks: NDArray[np.uint8],
     ranks: NDArray[np.uint32],
@@ -153,23 +189,45 @@ def _take_best(
 ) -> Any:
     """Slots and scores of the best `wanted`, of all that tie with the last or exceed it by slack.
 
-    With `most` above 0, no more than that.
+    With `most` above 0, no more than that: those that tie with the last come last.
     """
     bar = min(kth_score(scores, size, wanted, 0, FULL - 1) + slack, FULL - 1)
     count = count_at_most(scores, size, bar)
-    if most and count > most:
-        count = most
-    slots, found = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.float32)
-    used = 0
+    if most == 0 or count <= most:
+        slots, found = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.float32)
+        _take_between(scores, visited, size, -1, bar, 0, slots, found)
+        return slots, found
+    slots, found = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.float32)
+    used = _take_between(scores, visited, size, -1, bar - 1, 0, slots, found)
+    _take_between(scores, visited, size, bar - 1, bar, used, slots, found)
+    return slots, found
+
+
+@compiled
+def _take_between(
+    scores: NDArray[np.uint16],
+    visited: NDArray[np.int64],
+    size: int,
+    above: int,
+    bar: int,
+    used: int,
+    slots: NDArray[np.int64],
+    found: NDArray[np.float32],
+) -> int:
+    """Put what scores at most `bar`, and more than `above`, behind the first `used`, if it fits."""
+    if bar < 0:
+        return used
     for start in range(0, size, ROWS):
         near = at_most(scores, 2 * start, bar)
-        while near and used < count:
+        if above >= 0:
+            near &= ~at_most(scores, 2 * start, above)
+        while near and used < slots.shape[0]:
             place = trailing_zeros(near)
             near &= near - np.uint64(1)
             slots[used] = visited[start // ROWS] * ROWS + code_at(place)
             found[used] = scores[start + place]
             used += 1
-    return slots, found
+    return used
 
 
 @compiled
@@ -286,6 +344,26 @@ def search_partitions(
             vector, code_words[query], margin, centroids, half_squares, groups, group_squares,
             group_starts, centroid_words, n_lists, n_probes, lists,
         )  # fmt: skip
+        by_scan, by_tables_after = plan[BY_SCAN], plan[BY_TABLES]
+        if plan[ENOUGH] and n_visited < n_lists:
+            wanted, n_near = 0, n_visited
+            for i in range(n_visited):
+                wanted += counts[lists[i]]
+            wanted = max(wanted * plan[ENOUGH] // 1000, _ROWS_EACH * plan[K])
+            while n_visited < n_lists:
+                met = _rows_met(lists, n_visited, starts, counts, ranks, allowed)
+                if 20 * met >= 19 * wanted:
+                    break
+                n_visited = _choose_lists(
+                    vector, code_words[query], _NO_MARGIN, centroids, half_squares, groups,
+                    group_squares, group_starts, centroid_words, n_lists,
+                    _next_probes(n_visited, met, wanted, n_lists), lists,
+                )  # fmt: skip
+            if allowed.shape[0]:
+                # Codes tell rows apart the worse, the further all of them are.
+                times = min(_MOST_TIMES, np.sqrt(n_visited / n_near))
+                by_scan = np.int64(by_scan * times)
+                by_tables_after = np.int64(by_tables_after * times)
         stats[query, CLOCK] = _clock() - clock
         clock = _clock()
         factor, slack = 0, 0
@@ -318,17 +396,17 @@ def search_partitions(
             blocks, ranks, starts, counts, lists, n_visited, rounded, n_bytes, factor, allowed,
             scores, visited,
         )  # fmt: skip
-        most = 0 if last == scan else 2 * plan[BY_SCAN] + ROWS
-        slots, found = _take_best(scores, visited, size, plan[BY_SCAN], slack, most)
+        most = 0 if last == scan else 2 * by_scan + ROWS
+        slots, found = _take_best(scores, visited, size, by_scan, slack, most)
         stats[query, LISTS], stats[query, SCANNED] = n_visited, n_scanned
         stats[query, SHORTLISTED] = slots.shape[0]
         stats[query, CLOCK + 2] = _clock() - clock
         clock = _clock()
         if by_tables and (last != VECTORS or scan == HAMMING):
             _score_slots(blocks, terms, slots, n_bytes, floats, found)
-            if last == VECTORS and plan[BY_TABLES] < slots.shape[0]:
+            if last == VECTORS and by_tables_after < slots.shape[0]:
                 sort_pairs(found, slots)
-                slots, found = slots[: plan[BY_TABLES]], found[: plan[BY_TABLES]]
+                slots, found = slots[:by_tables_after], found[:by_tables_after]
         stats[query, CLOCK + 3] = _clock() - clock
         clock = _clock()
         rows = np.empty(slots.shape[0], dtype=np.int64)

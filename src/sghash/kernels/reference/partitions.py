@@ -48,9 +48,11 @@ def search_partitions(
     stats: NDArray[np.int64],
 ) -> None:
     """Answer every query as the plan says; lists and rows visited go to `stats`."""
-    _, probes, by_scan, by_tables, scan, last, metric = plan.tolist()
+    k, probes, by_scan, by_tables, scan, last, metric, enough = plan.tolist()
     blocks = blocks[:, : blocks.shape[1] - bool(len(terms))]
+    lengths = by_scan, by_tables
     for query in range(len(out_rows)):
+        by_scan, by_tables = lengths
         out_distances[query], out_rows[query] = np.inf, -1
         vector = vectors[query]
         if not np.isfinite(vector).all():
@@ -65,6 +67,25 @@ def search_partitions(
                              probes)
             )  # fmt: skip
             lists = _near(scores, mean, probes, margin)
+
+            def met(lists: Ids) -> int:
+                slots = _slots(lists, starts, counts)
+                return int(allowed[ranks[slots]].sum()) if len(allowed) else len(slots)
+
+            wanted, n_near = max(int(counts[lists].sum()) * enough // 1000, 4 * k), len(lists)
+            while enough and len(lists) < len(starts) and 20 * met(lists) < 19 * wanted:
+                share = min(8.0, 1.1 * wanted / max(met(lists), 1))
+                more = max(len(lists) + 1, int(np.ceil(len(lists) * share)))
+                if 2 * more >= len(starts):
+                    lists = np.arange(len(starts))
+                    break
+                if not len(centroid_words):
+                    scores, mean = _scores(vector, centroids, half_squares, groups, group_squares,
+                                           group_starts, more)  # fmt: skip
+                lists = _near(scores, mean, more, 1e30)
+            if enough and len(allowed):
+                times = min(4.0, float(np.sqrt(len(lists) / n_near)))
+                by_scan, by_tables = int(by_scan * times), int(by_tables * times)
         stats[query, :2] = len(lists), counts[lists].sum()
         slots = _slots(lists, starts, counts)
         if len(allowed):
@@ -74,7 +95,11 @@ def search_partitions(
             most = len(slots) if last == scan else 2 * by_scan + 64
             distances = _hamming(blocks, slots, codes[query])
             if len(slots) > by_scan:
-                near = np.flatnonzero(distances <= np.sort(distances)[by_scan - 1])[:most]
+                bar = np.sort(distances)[by_scan - 1]
+                near = np.flatnonzero(distances <= bar)
+                if len(near) > most:
+                    ties = np.flatnonzero(distances == bar)
+                    near = np.concatenate([np.flatnonzero(distances < bar), ties])[:most]
                 slots, distances = slots[near], distances[near]
         if scan != _HAMMING or by_tables:
             if len(byte_tables):
