@@ -97,6 +97,31 @@ def test_the_other_questions_are_the_same(both):
     assert remote.stats()["columns"] == local.stats()["columns"]
 
 
+def test_nothing_is_the_same(both):
+    local, remote = both
+    none = np.empty((0, serving.WIDTH), np.float32)
+    same(local.search(none, 3), remote.search(none, 3))
+    same(local.search(none, 3, rerank="vectors"), remote.search(none, 3, rerank="vectors"))
+    same(local.get([]), remote.get([]))
+
+
+def test_numbers_that_are_not_finite_are_the_same(both):
+    local, remote = both
+    rows, ids = serving.make_rows(5, 4) + 9, [90, 91, 92, 93]
+    for one in both:
+        with_numbers = {"weight": np.array([np.inf, -np.inf, 0.5, np.nan])}
+        try:
+            one.add(rows, ids, with_numbers)
+        except InvalidInput:
+            one.add(rows[:3], ids[:3], {"weight": [np.inf, -np.inf, 0.5]})
+    known = [id_ for id_ in ids if id_ in local]
+    assert [id_ for id_ in ids if id_ in remote] == known
+    one, other = local.get(known).metadata["weight"], remote.get(known).metadata["weight"]
+    assert str(one) == str(other) and float("inf") in other
+    for one in both:
+        one.delete(known)
+
+
 def test_writes_are_the_same(both):
     local, remote = both
     rows = serving.make_rows(4, 3) + 9

@@ -143,6 +143,23 @@ def test_sizes_nesting_and_types(victim):
     assert '"status": 500' not in victim.end()
 
 
+@pytest.mark.parametrize("victim", ["60"], indirect=True)
+def test_what_is_not_asked_for_takes_no_memory(victim, tmp_path):
+    """Long texts of rows that are named many times, and shortlists of all rows."""
+    long_text = {"vectors": [[1.0] * WIDTH], "ids": [7000], "metadata": {"text": ["x" * MEGABYTE]}}
+    assert victim.ask("POST", "/collections/rows/add", json.dumps(long_text))[0] == 200
+    before = victim.peak()
+    named = [7000] * 10_000
+    for verb, more in (("get", {"include": ["codes"]}), ("search", {"k": 1})):
+        status, answer = victim.ask(
+            "POST", f"/collections/rows/{verb}", json.dumps({"ids": named, **more})
+        )
+        assert status == 200, answer[:300]
+    status, _ = victim.ask("POST", "/collections/rows/get", json.dumps({"ids": named}))
+    assert status == 413
+    assert victim.peak() - before < 300 * MEGABYTE
+
+
 def test_endless_and_slow_requests_hold_no_one_up(victim):
     before = victim.peak()
     head = b"POST /collections/rows/search HTTP/1.1\r\nhost: a\r\nx-api-key: " + KEY.encode()

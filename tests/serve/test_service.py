@@ -19,6 +19,7 @@ from sghash.serve.gathering import MOST, Found, Gatherer, Options
 from sghash.serve.hosting import open_collections
 from sghash.serve.keys import Keys, read_keys
 from sghash.serve.metrics import Metrics
+from sghash.serve.running import LOOPBACK
 from sghash.serve.settings import Limits, Settings
 
 ROW = [0.0] * WIDTH
@@ -266,6 +267,21 @@ def test_pages_of_others_may_ask_only_where_allowed(start, server):
     assert reply.headers["access-control-allow-origin"] == "https://a.example"
     other = allowed.send("GET", "/healthz", origin="https://b.example")
     assert "access-control-allow-origin" not in other.headers
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("localhost", 200), ("LOCALHOST:8080", 200), ("127.0.0.1", 200), ("127.0.0.1:80", 200),
+        ("[::1]:8080", 200), ("[::1]", 200), ("mine.example:1", 200), ("evil.example", 421),
+        ("evil.example:8080", 421), ("127.0.0.1.evil.example", 421), ("", 421), ("1", 421),
+    ],
+)  # fmt: skip
+def test_a_local_server_without_keys_answers_to_its_own_names(start, name, status):
+    server = start(hosts=(*LOOPBACK, "mine.example"))
+    for method, path in (("GET", "/collections/rows"), ("GET", "/healthz")):
+        assert server.send(method, path, host=name).status == status
+    assert start("other").send("GET", "/collections/other", host=name or "x").status == 200
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.002])

@@ -17,7 +17,7 @@ from sghash.collection.records import Records
 from sghash.collection.storage.plain_values import mapping_of, plain
 from sghash.collection.where.choice import are_keys, in_order
 from sghash.neighbors import KeyedNeighbors, Neighbors, RangeNeighbors, padding_distance
-from sghash.validation import Codes, Ids, Vectors, check_ids, check_vectors
+from sghash.validation import Codes, Ids, Vectors, check_ids, check_vectors, n_bytes_of
 
 _IDS_AT_A_TIME = 1_000_000
 
@@ -90,21 +90,21 @@ class RemoteCollection:
         """Return the k nearest rows of each query (n_queries, d); see `Collection.search`."""
         options = {"rerank": rerank, "shortlist": shortlist, "target_recall": target_recall}
         asked = {"queries": _vectors(queries, "queries"), "k": _whole(k)} | options
-        return _neighbors(self._ask("search", asked | self._where(where)))
+        return _neighbors(self._ask("search", asked | self._where(where)), k)
 
     def search_codes(
         self, query_codes: ArrayLike, k: int = 10, *, fingerprint: str, where: Any = None
     ) -> Neighbors:
         """Like `search` without reranking, for codes made by the model of this `fingerprint`."""
         asked = {"codes": _npy(np.asarray(query_codes)), "k": _whole(k), "fingerprint": fingerprint}
-        return _neighbors(self._ask("search", asked | self._where(where)))
+        return _neighbors(self._ask("search", asked | self._where(where)), k)
 
     def search_ids(
         self, ids: ArrayLike | Sequence[str], k: int = 10, *, where: Any = None
     ) -> Neighbors:
         """Like `search`, with rows of the collection as queries, by their ids or keys."""
         asked = _ids_or_keys(ids) | {"k": _whole(k)}
-        return _neighbors(self._ask("search", asked | self._where(where)))
+        return _neighbors(self._ask("search", asked | self._where(where)), k)
 
     def range_search(self, queries: ArrayLike, radius: int, *, where: Any = None) -> RangeNeighbors:
         """Return all rows whose code differs from the query's in at most `radius` bits."""
@@ -124,36 +124,43 @@ class RemoteCollection:
             limits = np.array([0, len(ids)], np.int64)
             neighbors: Neighbors | RangeNeighbors = RangeNeighbors(limits, distances, ids)
         else:
-            neighbors = _neighbors(found)
+            neighbors = _neighbors(found, k)
         visits = [Visit(**visit) for visit in told["visits"]]
         return Explanation(neighbors, visits, told["microseconds"])
 
     def get(self, ids: ArrayLike | Sequence[str]) -> Records:
         """Return what is stored under these ids or keys, in the order given."""
         found = self._ask("get", _ids_or_keys(ids))
-        n = len(found["ids"])
-        codes = np.frombuffer(bytes.fromhex("".join(found["codes"])), np.uint8).reshape(n, -1)
+        codes = self._codes(found["codes"])
         kept = found["keep_vectors"]
         dtype = np.float16 if kept == "float16" else np.float32
         kinds, metadata = found["kinds"], dict(found["metadata"])
         for name, values in metadata.items():
-            if kinds[name] == "int":  # those beyond 2**53 come as texts
-                metadata[name] = [None if value is None else int(value) for value in values]
+            # Those beyond 2**53, and those that are not finite, come as texts.
+            if kinds[name] in ("int", "float"):
+                number = int if kinds[name] == "int" else float
+                metadata[name] = [None if value is None else number(value) for value in values]
+        decoded, vectors = found["reconstructions"], found["vectors"]
+        width = 0 if len(codes) else int(self.stats()["width"])
         return Records(
             _ids(found["ids"]), list(found["keys"]), codes,
-            _rows(found["reconstructions"], np.float32), _rows(found["vectors"], dtype), metadata,
+            _rows(decoded, np.float32, width), _rows(vectors, dtype, width), metadata,
         )  # fmt: skip
 
     def encode(self, vectors: ArrayLike) -> Codes:
         """Codes (n, n_bytes) of vectors, by the model of the collection."""
-        found = self._ask("encode", {"vectors": _vectors(vectors, "vectors")})["codes"]
+        return self._codes(self._ask("encode", {"vectors": _vectors(vectors, "vectors")})["codes"])
+
+    def _codes(self, found: list[str]) -> Codes:
+        n_bytes = len(found[0]) // 2 if found else n_bytes_of(self.n_bits)
         raw = np.frombuffer(bytes.fromhex("".join(found)), np.uint8)
-        return raw.reshape(len(found), -1).copy()
+        return raw.reshape(len(found), n_bytes).copy()
 
     def decode(self, codes: ArrayLike) -> Vectors:
         """Vectors (n, d) that codes stand for."""
         found = self._ask("decode", {"codes": _npy(np.asarray(codes))})["vectors"]
-        return np.array(found, dtype=np.float32)
+        width = 0 if found else int(self.stats()["width"])
+        return np.asarray(_rows(found, np.float32, width))
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes, as the server knows them."""
@@ -248,16 +255,19 @@ def _ids(found: list[Any]) -> Ids:
     return np.array([int(id_) for id_ in found], dtype=np.int64)
 
 
-def _rows(found: list[Any] | None, dtype: Any) -> NDArray[Any] | None:
-    return None if found is None else np.array(found, dtype=dtype)
+def _rows(found: list[Any] | None, dtype: Any, width: int) -> NDArray[Any] | None:
+    """Rows; where there are none, `width` says how wide they would be."""
+    if found is None:
+        return None
+    return np.array(found, dtype=dtype) if found else np.empty((0, width), dtype=dtype)
 
 
-def _neighbors(found: dict[str, Any]) -> Neighbors:
+def _neighbors(found: dict[str, Any], k: int) -> Neighbors:
     dtype = np.dtype(found["dtype"])
     padding = padding_distance(dtype)
-    n = len(found["ids"])
+    n, width = len(found["ids"]), len(found["ids"][0]) if found["ids"] else int(k)
     distances = [[padding if d is None else d for d in row] for row in found["distances"]]
-    ids = np.array([_ids(row) for row in found["ids"]], dtype=np.int64).reshape(n, -1)
+    ids = np.array([_ids(row) for row in found["ids"]], dtype=np.int64).reshape(n, width)
     neighbors = Neighbors(np.array(distances, dtype=dtype).reshape(ids.shape), ids)
     keys = found.get("keys")
     if keys is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from sghash.index.stages import Candidates, gather
 from sghash.kernels.vectors.kinds import KINDS as KEPT_KINDS, is_small, row_columns
 from sghash.validation import Codes, Ids, Vectors, n_bytes_of
 
+#: What a record has beside its id and key.
+PARTS = ("codes", "reconstructions", "vectors", "metadata")
 # A number or a gap with what stands around it.
 _VALUE_BYTES = 16
 
@@ -30,8 +33,13 @@ class Records(NamedTuple):
     metadata: dict[str, list[Any]]
 
 
-def read_records(state: State, ids: Ids, model: Any) -> Records:
-    """Read the rows of ids that are there, in the order given."""
+def read_records(
+    state: State, ids: Ids, model: Any, wanted: Collection[str] = PARTS
+) -> Records:
+    """Read the rows of ids that are there, in the order given.
+
+    Of what is not `wanted` nothing is read, but for codes, and nothing is in the records.
+    """
     owners, rows = state.find(ids)
     parts = [segment.rows for segment in state.segments()]
     found = Candidates(ids[None], ids[None], owners[None], rows[None])
@@ -39,7 +47,7 @@ def read_records(state: State, ids: Ids, model: Any) -> Records:
     # A collection without rows has no arrays yet, but their widths are known.
     no_codes = np.empty((0, n_bytes_of(manifest.n_bits)), dtype=np.uint8)
     codes = gather([part.codes for part in parts] or [no_codes], found)[0]
-    if manifest.keep_vectors is not None:
+    if manifest.keep_vectors is not None and "vectors" in wanted:
         kind = KEPT_KINDS[manifest.keep_vectors]
         no_vectors = np.empty((0, row_columns(kind, manifest.width)), dtype=kind)
         kept = [part.vectors for part in parts if part.vectors is not None]
@@ -52,8 +60,9 @@ def read_records(state: State, ids: Ids, model: Any) -> Records:
     for owner, row in zip(owners.tolist(), rows.tolist(), strict=True):
         texts = parts[owner].keys
         keys.append((texts.at(row) or None) if texts is not None else None)
-    metadata = metadata_of(state, ids)
-    return Records(ids, keys, codes, _reconstructions(model, codes), vectors, metadata)
+    metadata = metadata_of(state, ids) if "metadata" in wanted else {}
+    decoded = _reconstructions(model, codes) if "reconstructions" in wanted else None
+    return Records(ids, keys, codes, decoded, vectors, metadata)
 
 
 def metadata_of(state: State, ids: Ids) -> dict[str, list[Any]]:

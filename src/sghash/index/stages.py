@@ -29,6 +29,8 @@ RERANKS = ("none", "decoder", "vectors")
 # Rows per neighbour asked for that a stage lets through by default.
 LENGTH = 10
 ALL = "all"
+#: Candidates of all queries and parts that are held at a time, some tens of bytes each.
+CANDIDATES = 1 << 23
 
 
 class Stages(NamedTuple):
@@ -165,6 +167,14 @@ class Query(NamedTuple):
     codes: Codes | None = None
     tables: QueryTables | None = None
 
+    def part(self, chosen: slice) -> Query:
+        """Some of the queries."""
+        tables = self.tables
+        if tables is not None:
+            tables = tables._replace(tables=tables.tables[chosen], offsets=tables.offsets[chosen])
+        codes = None if self.codes is None else self.codes[chosen]
+        return Query(self.vectors[chosen], self.metric, codes, tables)
+
 
 class Candidates(NamedTuple):
     """Rows still in question: (n_queries, m) each, by (distance, id); padding has id -1."""
@@ -185,13 +195,32 @@ def run_stages(stages: Stages, parts: Sequence[Part], query: Query, *, threads: 
     k, stages = stages.k, stages.among(sum(part.n_rows for part in parts))
     if not parts:
         return empty_neighbors(len(query.vectors), k, distance_type(stages))
-    return finish_stages(
-        stages._replace(k=k),
-        first_stage(stages, parts, query, threads=threads),
-        lambda found: table_scores(parts, found, query, threads=threads),
-        lambda found: vector_scores(parts, found, query, threads=threads),
-        None if query.tables is None else query.tables.offsets,
-    )
+    longest = max(stages.by_hamming or 0, stages.by_tables or 0)
+
+    def answered(query: Query) -> Neighbors:
+        return finish_stages(
+            stages._replace(k=k),
+            first_stage(stages, parts, query, threads=threads),
+            lambda found: table_scores(parts, found, query, threads=threads),
+            lambda found: vector_scores(parts, found, query, threads=threads),
+            None if query.tables is None else query.tables.offsets,
+        )
+
+    return in_blocks(query, longest * len(parts), answered)
+
+
+def in_blocks(
+    query: Query, n_candidates: int, answered: Callable[[Query], Neighbors]
+) -> Neighbors:
+    """Answer so many queries at a time that the candidates of each, so many, can be held."""
+    step = max(1, CANDIDATES // max(1, n_candidates))
+    if len(query.vectors) <= step:
+        return answered(query)
+    found = [
+        answered(query.part(slice(start, start + step)))
+        for start in range(0, len(query.vectors), step)
+    ]
+    return Neighbors(*(np.concatenate(fields) for fields in zip(*found, strict=True)))
 
 
 def distance_type(stages: Stages) -> type[np.generic]:

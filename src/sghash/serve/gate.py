@@ -99,6 +99,7 @@ class Gate:
         limits, path = self._settings.limits, scope["path"]
         if len(scope["headers"]) > limits.headers:
             raise Refusal(431, f"a request may have {limits.headers} headers: send fewer")
+        self._check_host(headers.get(b"host", b""))
         if path not in FREE:
             self._check_key(path, headers)
             if self._places >= limits.requests:
@@ -106,6 +107,19 @@ class Gate:
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > 18 or int(length) > limits.body_bytes:
             raise too_large(limits)
+
+    def _check_host(self, host: bytes) -> None:
+        hosts = self._settings.hosts
+        if hosts is None:
+            return
+        name = host.decode("latin-1").rstrip("0123456789").removesuffix(":").strip("[]").lower()
+        if name not in hosts and host.decode("latin-1").strip("[]").lower() not in hosts:
+            raise Refusal(
+                421,
+                "this server asks for no keys and answers under its local names only: call it "
+                "127.0.0.1, or start it with --api-key-file or --allowed-host",
+                error="NotAllowed",
+            )
 
     def _check_key(self, path: str, headers: dict[bytes, bytes]) -> None:
         keys = self._settings.keys

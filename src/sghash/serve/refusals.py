@@ -32,6 +32,7 @@ STATUSES: dict[int, str] = {
     408: "The request took too long to arrive.",
     413: "The body or the answer would be too large.",
     415: "The body is of a kind that cannot be read.",
+    421: "The request is for another name than this server answers under.",
     422: "The request can be read, and asks for what cannot be done.",
     431: "The request has too many headers, or too long ones.",
     503: "The server is busy or stopping, or cannot read its files; nothing was done.",

@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
@@ -23,7 +24,8 @@ from sghash.serve.settings import Limits, Settings
 
 #: Seconds that requests under way get when the server stops.
 STOPPING_SECONDS = 60
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+#: Names of this machine that no other one can reach.
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class _Server(uvicorn.Server):
@@ -98,11 +100,13 @@ def serve_collections(
         actual = sock.getsockname()[1]
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{actual}"
-        if settings.keys is None and host not in _LOOPBACK:
+        if settings.keys is None and host not in LOOPBACK:
             journal.note(
                 "open", level="warning",
                 message="anybody who reaches this address may ask: use sghash serve --api-key-file",
             )  # fmt: skip
+        if settings.hosts or (settings.keys is None and host in LOOPBACK):
+            settings = replace(settings, hosts=(*LOOPBACK, *(settings.hosts or ())))
         app = create_app(collections, settings, journal, images)
         for name in ("uvicorn", "sghash"):
             logger = logging.getLogger(name)

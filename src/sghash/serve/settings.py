@@ -41,6 +41,9 @@ class Settings:
     keys: Keys | None = None
     #: Origins that a browser may call from; none unless asked for.
     cors_origins: tuple[str, ...] = ()
+    #: Names of this server that a request may be for; None is any. A page of a stranger can give
+    #: its own name the address of this machine, and would be let in by its browser.
+    hosts: tuple[str, ...] | None = None
     #: Seconds that single queries are gathered for one call of the kernels; 0 gathers none.
     gather_seconds: float = 0.001
     #: Seconds between looks for what another process has written; 0 never looks.

@@ -13,7 +13,7 @@ import pytest
 
 import sghash
 from sghash import BadFile, Collection, SghashError, StorageError
-from sghash.collection.storage import writer
+from sghash.collection.storage import disk, writer
 
 
 def everything(folder):
@@ -259,3 +259,44 @@ def test_whatever_cannot_be_looked_at_is_told_in_a_sentence(folder, vectors):
         if len(counted) < n:
             break
     assert n > 20
+
+
+def test_memory_that_runs_out_after_a_durable_add_is_no_error(
+    folder, vectors, monkeypatch, caplog
+):
+    monkeypatch.setattr(writer, "LOG_RECORDS", 1)
+    with Collection.open(folder, writable=True) as collection:
+        n = len(collection)
+        with monkeypatch.context() as patch:
+
+            def without_memory(*arguments, **options):
+                raise MemoryError
+
+            patch.setattr(writer, "write_segment", without_memory)
+            patch.setattr(writer, "create_log", without_memory)
+            collection.add(vectors[:2])
+            assert "stays long" in caplog.text and len(collection) == n + 2
+        collection.add(vectors[2:4])
+        assert collection.stats()["n_rows_in_log"] == 0
+    assert Collection.open(folder).verify().n_rows == n + 4
+
+
+def test_a_folder_that_is_not_synced_takes_no_writes(folder, vectors, monkeypatch):
+    """A power cut might bring back the manifest that was given up, and lose what came later."""
+    with Collection.open(folder, writable=True) as collection:
+        before = everything(folder)
+        synced = []
+        with monkeypatch.context() as patch:
+            patch.setattr(writer, "sync_folder", lambda path: None)
+
+            def refuse(path):
+                synced.append(path)
+                raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+            patch.setattr(disk, "sync_folder", refuse)
+            for change in (lambda: collection.compact(), lambda: collection.add(vectors[:2])):
+                with pytest.raises(StorageError):
+                    change()
+            assert len(synced) >= 2 and everything(folder) == before
+        collection.add(vectors[:2])
+    assert Collection.open(folder).verify().n_rows == len(before[0]) + 2

@@ -41,6 +41,13 @@ _positive = click.FloatRange(min=0, max=86_400)
     "--cors-origin", multiple=True, help="Origin that pages may ask from, as in https://a.example."
 )
 @click.option(
+    "--allowed-host",
+    multiple=True,
+    metavar="NAME",
+    help="Name that requests may be for, beside local ones. "
+    "[default: any, but none where a local server asks for no keys]",
+)
+@click.option(
     "--gather-ms",
     type=_positive,
     metavar="MS",
@@ -97,6 +104,7 @@ def command(
     writable: bool,
     api_key_file: Path | None,
     cors_origin: tuple[str, ...],
+    allowed_host: tuple[str, ...],
     gather_ms: float,
     refresh: float,
     max_body_mb: int,
@@ -128,7 +136,8 @@ def command(
     )  # fmt: skip
     settings = Settings(
         writable=writable, keys=None if api_key_file is None else read_keys(api_key_file),
-        cors_origins=cors_origin, gather_seconds=gather_ms / 1e3, refresh_seconds=refresh,
+        cors_origins=cors_origin, hosts=tuple(name.lower() for name in allowed_host) or None,
+        gather_seconds=gather_ms / 1e3, refresh_seconds=refresh,
         threads=threads, log_requests=not quiet, limits=limits,
     )  # fmt: skip
     serve(collections, settings, host=host, port=port, listening=say)

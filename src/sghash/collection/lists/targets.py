@@ -31,7 +31,14 @@ from sghash.errors import InvalidInput
 from sghash.index import HammingIndex
 from sghash.index.lists.curve import SAFETY
 from sghash.index.lists.explanation import Explanation
-from sghash.index.stages import Part, Query, hamming_candidates, table_candidates, vector_scores
+from sghash.index.stages import (
+    Part,
+    Query,
+    hamming_candidates,
+    in_blocks,
+    table_candidates,
+    vector_scores,
+)
 from sghash.neighbors import Neighbors, empty_neighbors, merge_neighbors
 from sghash.validation import Vectors, check_number
 
@@ -224,11 +231,15 @@ def _all_kept(rows: Rows, chosen: NDArray[np.int64], asked: Asked) -> Neighbors:
 
 def _by_shortlist(rows: Rows, mask: _Mask | None, asked: Asked, length: int) -> Neighbors:
     """The nearest of those that a scan of all codes lets through."""
-    part, query = _part(rows, mask, asked), asked.query()
+    part, most = _part(rows, mask, asked), min(length, len(rows))
     find = hamming_candidates if asked.scoring is None else table_candidates
-    found = find([part], query, min(length, len(rows)), threads=asked.threads)
-    distances = vector_scores([part], found, query, threads=asked.threads)
-    return _best(rows, distances, found.rows, asked.k)
+
+    def answered(query: Query) -> Neighbors:
+        found = find([part], query, most, threads=asked.threads)
+        distances = vector_scores([part], found, query, threads=asked.threads)
+        return _best(rows, distances, found.rows, asked.k)
+
+    return in_blocks(asked.query(), most, answered)
 
 
 def _best(rows: Rows, distances: Vectors, places: NDArray[np.int64], k: int) -> Neighbors:

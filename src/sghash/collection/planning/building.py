@@ -117,7 +117,11 @@ def build(
             steps("measuring recall")
             asked_by = _ROWS if queries is None else _QUERIES
             made.follow(_plan(made, seen, choice, wanted, rows, numbers, asked_by))
-        _put_in_place(place, folder)
+            if os.name == "posix":
+                # Under its lock: whoever clears up after builds must not take it for a left-over.
+                _put_in_place(place, folder)
+        if os.name != "posix":
+            _put_in_place(place, folder)  # a folder with open files cannot be renamed there
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)
         raise
@@ -170,9 +174,15 @@ def _refuse_existing(folder: Path) -> None:
 def _clear(place: Path) -> None:
     """Remove what a build that was stopped has left; refuse where one is under way."""
     if place.exists():
-        WriterLock(place, shown=f"{place} (another build of the same name)").release()
-        with storage_errors(place):
-            shutil.rmtree(place)
+        lock = WriterLock(place, shown=f"{place} (another build of the same name)")
+        try:
+            with storage_errors(place):
+                if os.name == "posix":
+                    shutil.rmtree(place)
+        finally:
+            lock.release()
+        if os.name != "posix":
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def _put_in_place(place: Path, folder: Path) -> None:

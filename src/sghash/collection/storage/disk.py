@@ -73,12 +73,24 @@ def replace_file(path: Path, data: bytes) -> None:
         with storage_errors(path):
             sync_folder(path.parent)
     except StorageError:
-        # No sync here: this disk refuses it, and either content is a whole one.
+        # No sync here: this disk refuses it. Before anything else is acknowledged the writer asks
+        # for it again (`settle_file`): else a power cut might bring back what was replaced.
         with suppress(OSError):
             if before is not None:
                 temporary.write_bytes(before)
                 os.replace(temporary, path)
         raise
+
+
+def settle_file(path: Path) -> None:
+    """Wait until a file, and the name it has, are on the disk."""
+    with storage_errors(path):
+        handle = Handle(path)
+        try:
+            sync_file(handle.number)
+        finally:
+            handle.close()
+        sync_folder(path.parent)
 
 
 # What a file system answers that knows no second name for a file.

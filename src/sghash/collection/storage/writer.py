@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from sghash.collection.lists.building import Build, Earlier
 from sghash.collection.lists.stored import write_lists
-from sghash.collection.storage.disk import WriterLock, place_file
+from sghash.collection.storage.disk import WriterLock, place_file, settle_file
 from sghash.collection.storage.folders import remove_ours
 from sghash.collection.storage.loading import load_state, with_manifest
 from sghash.collection.storage.log import START, LogWriter, create_log
 from sghash.collection.storage.manifest import (
+    NAME as MANIFEST,
     Manifest,
     SegmentEntry,
     new_identity,
@@ -82,6 +83,10 @@ class Writer:
         read_manifest(folder)  # no lock file is left in a folder that is no collection
         self._lock = WriterLock(folder, shown=shown) if lock is None else lock
         self._log: LogWriter | None = None
+        # The number of records from which on a log may be ended.
+        self._flush_from = 0
+        # Whether the folder may hold another manifest after a power cut than it shows now.
+        self._unsettled = False
         # False from the first moment of a change to its last: whatever interrupts it, the next
         # change reads the disk again before it relies on memory.
         self._sure = False
@@ -202,12 +207,15 @@ class Writer:
             self.state = draft.finished(log_end=self._log.end, log_place=self.state.log_place)
 
         self._guarded(change)
-        if self.state.log_end >= LOG_BYTES or self.state.n_records >= LOG_RECORDS:
+        is_long = self.state.log_end >= LOG_BYTES or self.state.n_records >= LOG_RECORDS
+        if is_long and self.state.n_records >= self._flush_from:
             try:
                 self._guarded(lambda: self._flush(self.state))
-            except (StorageError, BadFile) as error:
+                self._flush_from = 0
+            except Exception as error:
                 # The change itself is on the disk: saying it failed would invite a second one.
-                logger.warning("the log of %s stays long for now: %s", self.folder, error)
+                self._flush_from = self.state.n_records + LOG_RECORDS // 64
+                logger.warning("the log of %s stays long for now: %r", self.folder, error)
 
     def _write_directly(self, about: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
         """Make a segment of a large change at once: the log would only be written twice."""
@@ -222,8 +230,8 @@ class Writer:
         try:
             change()
         except BaseException:
-            # If the disk refuses even that, the next change tries again before anything else.
-            with suppress(StorageError, BadFile):
+            # If even that cannot be, the next change tries again before anything else.
+            with suppress(Exception):
                 self._return_to_disk()
             raise
         self._sure = self._log is not None
@@ -243,6 +251,10 @@ class Writer:
     def _continue(self, state: State) -> None:
         """Go on from what was read: all its whole records count, and are acknowledged now."""
         self._lock.check()
+        if self._unsettled:
+            # What is acknowledged from here on must belong to the manifest that stays.
+            settle_file(self.folder / MANIFEST)
+            self._unsettled = False
         manifest = state.manifest
         path = self.folder / manifest.log
         log = LogWriter(path, manifest.log_identity, state.log_end, state.log_place)
@@ -301,10 +313,10 @@ class Writer:
             self._drop_log()
             self._continue(load_state(self.folder, self.state, in_memory=self._in_memory))
             remove_ours(self.folder, keep=self.state.manifest.files())
-        except (StorageError, BadFile) as error:
+        except Exception as error:
             if must:
                 raise
-            logger.warning("%s is written, but cannot be continued yet: %s", self.folder, error)
+            logger.warning("%s is written, but cannot be continued yet: %r", self.folder, error)
 
     def _in_lists(
         self, entry: SegmentEntry, like: Manifest, build: Build, before: list[Segment]
@@ -337,7 +349,9 @@ class Writer:
                 f"{self.folder} was changed by somebody else while it was open for writing here: "
                 "nothing was written; close this collection and open it again"
             )
+        self._unsettled = True
         write_manifest(self.folder, following)
+        self._unsettled = False
 
     def _note_log_end(self) -> None:
         """Note in the manifest how long the log is: an older copy of it will not pass for it.

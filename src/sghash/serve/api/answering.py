@@ -125,9 +125,9 @@ def _changed(array: NDArray[Any], change: Any) -> list[Any]:
 
 
 def _value(value: Any) -> Any:
-    """One value of metadata, or a list of them."""
+    """One value of metadata, or a list of them; what JSON has no number for is a text."""
     if isinstance(value, float) and not math.isfinite(value):
-        return None
+        return str(value)
     if type(value) is int and abs(value) > MAX_EXACT:
         return str(value)
     if isinstance(value, list):

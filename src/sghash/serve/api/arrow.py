@@ -30,7 +30,7 @@ def read_table(data: bytes, fields: set[str], vectors: str, limits: Limits) -> d
         reader = pa.ipc.open_stream(pa.py_buffer(data))
         _check_columns(pa, reader.schema)
         table = reader.read_all()
-        _check_size(table, limits)
+        _check_size(table, len(data), limits)
         table.validate(full=True)
     except (pa.ArrowException, OSError, struct.error, IndexError, ValueError) as error:
         text = " ".join(str(error).split())[:200]
@@ -133,8 +133,13 @@ def _check_columns(pa: Any, schema: Any) -> None:
             )
 
 
-def _check_size(table: Any, limits: Limits) -> None:
-    """Refuse what would be too many objects: a truth value is one bit here, and a word there."""
+def _check_size(table: Any, n_bytes: int, limits: Limits) -> None:
+    """Refuse what would be too many objects: a truth value is one bit here, and a word there.
+
+    Columns that lie in the same bytes would stand for more than the body has.
+    """
+    if table.nbytes > n_bytes:
+        raise Refusal(400, "columns share their bytes: write each for itself", error="BadFile")
     rows, values = table.num_rows, table.num_rows * table.num_columns
     if rows > limits.rows:
         raise Refusal(413, f"a table may have {limits.rows} rows, got {rows}: send fewer at a time")

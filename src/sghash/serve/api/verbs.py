@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sghash.collection import answers
 from sghash.collection.moment import Moment
-from sghash.collection.records import metadata_of, read_records, text_bytes
+from sghash.collection.records import PARTS, metadata_of, read_records, text_bytes
 from sghash.collection.where.choice import ids_of
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.index import HammingIndex
@@ -21,7 +21,6 @@ from sghash.serve.settings import Limits
 from sghash.validation import MAX_ID, check_codes, check_vectors
 
 _QUERIES = ("queries", "codes", "ids", "keys")
-_PARTS = ("codes", "reconstructions", "vectors", "metadata")
 
 
 def search(hosted: Hosted, asked: dict[str, Any]) -> Answer:
@@ -187,36 +186,36 @@ def get(hosted: Hosted, asked: dict[str, Any]) -> Answer:
     moment, limits = hosted.collection.moment, hosted.settings.limits
     ids = _row_ids(moment, asked)
     _check_rows(len(ids), limits)
-    wanted = set(_PARTS if asked["include"] is None else asked["include"])
+    wanted = set(PARTS if asked["include"] is None else asked["include"])
     width = hosted.width * len(wanted & {"reconstructions", "vectors"})
     _check_numbers(len(ids), width + 1, limits)
     texts = text_bytes(moment.state, ids, with_metadata="metadata" in wanted)
     _check_texts(int(texts.sum()), limits)
-    records = read_records(moment.state, ids, moment.holder.model)
+    records = read_records(moment.state, ids, moment.holder.model, wanted)
     columns: dict[str, Any] = {"ids": records.ids, "keys": records.keys}
-    columns |= {name: getattr(records, name) for name in _PARTS if name in wanted}
+    columns |= {name: getattr(records, name) for name in PARTS if name in wanted}
     kept = moment.state.manifest.keep_vectors
     return Answer(columns, {"kinds": dict(moment.state.kinds), "keep_vectors": kept})
 
 
 def encode(hosted: Hosted, asked: dict[str, Any]) -> Answer:
     """Codes of vectors."""
-    model = hosted.collection.model
+    moment = hosted.collection.moment  # once: another process may change the model meanwhile
     vectors = check_vectors(asked["vectors"], width=hosted.width)
     _check_rows(len(vectors), hosted.settings.limits)
-    codes = model.encode(vectors)
-    fingerprint = hosted.collection.fingerprint
+    codes = moment.holder.model.encode(vectors)
+    fingerprint = moment.state.manifest.fingerprint
     return Answer({"codes": codes}, {"fingerprint": fingerprint}, ("codes",))
 
 
 def decode(hosted: Hosted, asked: dict[str, Any]) -> Answer:
     """Vectors that codes stand for."""
-    collection, limits = hosted.collection, hosted.settings.limits
-    codes = check_codes(asked["codes"], collection.n_bits)
+    moment, limits = hosted.collection.moment, hosted.settings.limits
+    codes = check_codes(asked["codes"], moment.state.manifest.n_bits)
     _check_rows(len(codes), limits)
     _check_numbers(len(codes), hosted.width, limits)
-    answers.check_values_of(collection.moment, codes)
-    return Answer({"vectors": collection.model.decode(codes)}, {}, ("vectors",))
+    answers.check_values_of(moment, codes)
+    return Answer({"vectors": moment.holder.model.decode(codes)}, {}, ("vectors",))
 
 
 def ids_after(hosted: Hosted, asked: dict[str, Any]) -> Answer:
@@ -320,7 +319,8 @@ def _queries_of_rows(
     moment: Moment, ids: NDArray[np.int64], options: Options
 ) -> tuple[str, NDArray[Any]]:
     """Rows as queries: their kept vectors, else their codes or what these stand for."""
-    records = read_records(moment.state, ids, moment.holder.model)
+    wanted = ("vectors",) if moment.state.manifest.keep_vectors else ("codes", "reconstructions")
+    records = read_records(moment.state, ids, moment.holder.model, wanted)
     if records.vectors is not None:
         return "queries", np.asarray(records.vectors, dtype=np.float32)
     by_codes = options[1:4] == (None, None, None) or options.rerank == "none"

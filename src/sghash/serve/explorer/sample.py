@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sghash.bits import pack_bits, unpack_bits
 from sghash.collection import Collection
-from sghash.collection.records import Records, read_records
+from sghash.collection.records import Records, read_records, text_bytes
 from sghash.collection.storage.state import State
 from sghash.collection.where.choice import live_ids
 from sghash.errors import InvalidInput
@@ -21,8 +21,10 @@ from sghash.validation import Codes, Ids, Vectors, check_vectors
 #: Points that a map draws smoothly.
 MOST_POINTS = 50_000
 _BLOCK = 4096
-# Vectors of a sample are so many numbers at most: of long vectors there are fewer rows.
+# Vectors of a sample are so many numbers at most, and its texts so many bytes: of long ones there
+# are fewer rows.
 _MOST_NUMBERS = 64_000_000
+_MOST_TEXT = 512 << 20
 
 
 class Sample:
@@ -40,10 +42,14 @@ class Sample:
         self.n_all = len(ids)
         self.model = moment.holder.model
         most = max(1, min(most, _MOST_NUMBERS // int(self.model.n_features_in_)))
-        chosen = np.arange(len(ids))
+        chosen, rng = np.arange(len(ids)), np.random.default_rng(0)
         if len(ids) > most:
-            rng = np.random.default_rng(0)
             chosen = np.sort(rng.choice(len(ids), most, replace=False))
+        sizes = text_bytes(state, ids[chosen], with_metadata=True)
+        if sizes.sum() > _MOST_TEXT:
+            order = rng.permutation(len(chosen))
+            n_fitting = np.searchsorted(np.cumsum(sizes[order]), _MOST_TEXT, side="right")
+            chosen = np.sort(chosen[order[:n_fitting]])
         self.ids: Ids = ids[chosen]
         self.n_bits, self.metric = manifest.n_bits, manifest.metric
         parts = list(_records(state, self.ids, self.model))
