@@ -45,7 +45,11 @@ def test_named_verbs_targets_models_and_files_exist():
     for target in re.findall(r"^make ([\w-]+)", TEXT, flags=re.MULTILINE):
         assert f"\n{target}:" in makefile
     for link in re.findall(r"\]\((\S+?)\)", TEXT):
-        assert (ROOT / link).exists(), link
+        path, _, anchor = link.partition("#")
+        assert (ROOT / path).exists(), link
+        if anchor:
+            heading = re.compile(rf"^##+ {anchor.replace('-', ' ')}$", re.M | re.I)
+            assert heading.search((ROOT / path).read_text(encoding="utf-8")), link
     listed = re.search(r"compares with: (.*?)\.\n", TEXT, flags=re.DOTALL)
     assert listed is not None
     for name in re.findall(r"`(\w+)`", listed.group(1)):

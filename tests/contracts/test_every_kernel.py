@@ -44,8 +44,8 @@ INNER = {
     "tables.best_rows", "tables.byte_lanes", "tables.byte_scans", "tables.nibbles",
     "tables.scans", "tables.selection",
     "multi.layout", "multi.probing",
-    "partitions.block_lanes", "partitions.calling", "partitions.coarse", "partitions.layout",
-    "partitions.kept", "partitions.placing", "partitions.rounding",
+    "partitions.block_lanes", "partitions.calling", "partitions.choosing", "partitions.coarse",
+    "partitions.kept", "partitions.layout", "partitions.placing", "partitions.rounding",
     "vectors.comparing", "vectors.kinds", "vectors.rotation",
 }  # fmt: skip
 #: Kernels that round otherwise than their twins: relative and absolute tolerance.

@@ -33,9 +33,7 @@ class Records(NamedTuple):
     metadata: dict[str, list[Any]]
 
 
-def read_records(
-    state: State, ids: Ids, model: Any, wanted: Collection[str] = PARTS
-) -> Records:
+def read_records(state: State, ids: Ids, model: Any, wanted: Collection[str] = PARTS) -> Records:
     """Read the rows of ids that are there, in the order given.
 
     Of what is not `wanted` nothing is read, but for codes, and nothing is in the records.

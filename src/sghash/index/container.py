@@ -21,6 +21,7 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -209,6 +210,13 @@ class SectionFile:
     def identity(self) -> str:
         """What was drawn at random when the file was made; empty in version 1."""
         return str(self.about.get("identity", ""))
+
+    def release_pages(self) -> None:
+        """Give the memory of pages that were read back; what is needed is read again."""
+        mapped = self.data.obj
+        if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            with suppress(OSError):
+                mapped.madvise(mmap.MADV_DONTNEED)
 
     def verify(self, *, skipping: tuple[str, ...] = ()) -> int:
         """Raise `BadFile` unless every checksum fits; return the number of bytes of the file.

@@ -209,9 +209,7 @@ def run_stages(stages: Stages, parts: Sequence[Part], query: Query, *, threads: 
     return in_blocks(query, longest * len(parts), answered)
 
 
-def in_blocks(
-    query: Query, n_candidates: int, answered: Callable[[Query], Neighbors]
-) -> Neighbors:
+def in_blocks(query: Query, n_candidates: int, answered: Callable[[Query], Neighbors]) -> Neighbors:
     """Answer so many queries at a time that the candidates of each, so many, can be held."""
     step = max(1, CANDIDATES // max(1, n_candidates))
     if len(query.vectors) <= step:

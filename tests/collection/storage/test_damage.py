@@ -261,9 +261,7 @@ def test_whatever_cannot_be_looked_at_is_told_in_a_sentence(folder, vectors):
     assert n > 20
 
 
-def test_memory_that_runs_out_after_a_durable_add_is_no_error(
-    folder, vectors, monkeypatch, caplog
-):
+def test_memory_that_runs_out_after_a_durable_add_is_no_error(folder, vectors, monkeypatch, caplog):
     monkeypatch.setattr(writer, "LOG_RECORDS", 1)
     with Collection.open(folder, writable=True) as collection:
         n = len(collection)

@@ -25,6 +25,8 @@ from sghash.tables import CodeLayout
 from sghash.validation import Codes
 
 LISTS_MAGIC = MAGIC
+# Files beyond that do not stay in the memory of the process for having been checked.
+_MANY_BYTES = 1 << 28
 #: What lists may be learned from.
 ORIGINS = ("vectors", "decoded codes")
 
@@ -44,6 +46,8 @@ class Lists:
             if self._index is None:
                 self.file.verify(skipping=("codes",))
                 self._index = self.checked(mmap=True)
+                if len(self.file.data) > _MANY_BYTES:
+                    self.file.release_pages()  # the check has read all of it, a search reads little
             return self._index
 
     def checked(self, *, mmap: bool) -> PartitionedIndex:

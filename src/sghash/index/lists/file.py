@@ -8,7 +8,7 @@ all of them are asked here, also in a mapped file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,12 @@ from sghash.index.lists.centroids import MAX_LISTS, Partitions
 from sghash.index.lists.curve import Curve
 from sghash.index.lists.query_map import QueryMap
 from sghash.index.rows import RowIds
-from sghash.validation import METRICS, Vectors
+from sghash.validation import METRICS, Ids, Vectors
 
 #: What stands in the section `numbers`, in this order.
 NUMBERS = ("n_lists", "metric", "spill", "random_state", "spill_gap", "least_term", "term_step")
+# Rows that are checked at a time.
+_PIECE = 1 << 20
 
 
 def packed(held: Arranged) -> Arranged:
@@ -142,12 +144,13 @@ def arranged_of(
         codes.reshape(n_blocks, n_planes, ROWS), ranks, terms, starts, counts, used, n_blocks,
         n_bytes, ids, next_id, numbers["least_term"], numbers["term_step"], partitions,
     )  # fmt: skip
-    slots, _ = held.used()
-    rows = ranks[slots]
     # Each row in one list or in two.
-    if len(rows) and int(rows.max()) >= ids.n:
-        raise ValueError("its ranks name rows that are not there")
-    seen = np.bincount(rows, minlength=ids.n)
+    seen = np.zeros(ids.n, dtype=np.uint8)
+    if n_blocks:
+        from sghash.kernels.partitions.layout import count_ranks
+
+        if not count_ranks(ranks, starts, counts, seen):
+            raise ValueError("its ranks name rows that are not there")
     twice = 2 if partitions is not None and partitions.spill_gap >= 0 else 1
     if ids.n and (seen.min() < 1 or seen.max() > twice):
         raise ValueError("its ranks do not name every row")
@@ -166,24 +169,53 @@ def check_copies(held: Arranged, tables: Vectors | None) -> None:
     spilled = held.partitions is not None and held.partitions.spill_gap >= 0
     if not held.n or (tables is None and not spilled):
         return
-    slots, _ = held.used()
-    codes = np.empty((len(slots), held.n_bytes), dtype=np.uint8)
-    take_rows(held.blocks, slots, codes)
-    if spilled and not np.array_equal(codes, held.codes[held.ranks[slots]]):
-        raise ValueError("a row has two codes")
+    by_row = np.empty((held.n if spilled else 0, held.n_bytes), dtype=np.uint8)
+    known = np.zeros(len(by_row), dtype=np.bool_)
+    size = apart = 0.0
+    least, most = np.inf, -np.inf
+    for slots in _in_pieces(held):
+        planes = np.empty((len(slots), held.n_bytes + (tables is not None)), dtype=np.uint8)
+        take_rows(held.blocks, slots, planes)
+        codes = np.ascontiguousarray(planes[:, : held.n_bytes])
+        if spilled:
+            rows = held.ranks[slots]
+            again = known[rows]
+            same = np.array_equal(by_row[rows[again]], codes[again])
+            by_row[rows], known[rows] = codes, True
+            # Both codes of a row may be of this piece.
+            if not same or not np.array_equal(by_row[rows], codes):
+                raise ValueError("a row has two codes")
+        if tables is None:
+            continue
+        right, terms = code_terms(codes, tables), held.terms[slots]
+        size = float(np.maximum(size, np.abs(right).max()))
+        apart = float(np.maximum(apart, np.abs(right - terms).max()))
+        least, most = min(least, float(terms.min())), max(most, float(terms.max()))
+        levels = levels_of(terms, held.least_term, held.term_step)
+        if not np.array_equal(planes[:, held.n_bytes :], levels):
+            raise ValueError("its terms are not those of its codes")
     if tables is None:
         return
-    right, terms = code_terms(codes, tables), held.terms[slots]
-    size = float(np.abs(right).max(initial=0)) + float(np.abs(tables).max())
-    planes = np.empty((len(slots), held.n_bytes + 1), dtype=np.uint8)
-    take_rows(held.blocks, slots, planes)
-    levels = levels_of(terms, held.least_term, held.term_step)
-    if not (np.abs(right - terms) <= 1e-5 * size).all() or not np.array_equal(
-        planes[:, held.n_bytes :], levels
-    ):
+    if not apart <= 1e-5 * (size + float(np.abs(tables).max())):
         raise ValueError("its terms are not those of its codes")
-    if terms.min() < held.least_term or terms.max() > held.least_term + 256 * held.term_step:
+    if least < held.least_term or most > held.least_term + 256 * held.term_step:
         raise ValueError("its terms are beyond their range")
+
+
+def _in_pieces(held: Arranged) -> Iterator[Ids]:
+    """Every slot in use, some lists at a time: of many rows no array is made at once."""
+    from sghash.kernels.partitions.layout import used_slots
+
+    ends = np.cumsum(held.counts)
+    first = done = 0
+    while done < ends[-1]:
+        last = max(first + 1, int(np.searchsorted(ends, done + _PIECE, side="right")))
+        n = int(ends[last - 1]) - done
+        slots, lists = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        used_slots(held.starts[first:last], held.counts[first:last], slots, lists)
+        if n:
+            yield slots
+        first, done = last, int(ends[last - 1])
 
 
 def _partitions_of(

@@ -264,8 +264,7 @@ class PartitionedIndex(CodeIndex):
         `probes` is the number of lists to visit, None for all; of those, lists further than the
         first by more than `margin` times what the average list is, are left out. Where a `mask`
         allows a share of the rows, as many more lists are visited. `target_recall` chooses all
-        three from the curve that `measure` made; then lists are visited until enough rows are met
-        that the mask allows, more of them where `k` is larger than was measured.
+        three from the curve that `measure` made, and visits lists until enough rows are allowed.
         """
         from sghash.index.lists.asking import asked_of, planned
         from sghash.index.lists.probing import answer, straight

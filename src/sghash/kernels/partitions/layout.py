@@ -43,6 +43,24 @@ def free_slots(
 
 
 @compiled
+def count_ranks(
+    ranks: NDArray[np.uint32],
+    starts: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    seen: NDArray[np.uint8],
+) -> bool:
+    """Count how often each row is in the lists, up to 255; False if there is no such row."""
+    for where in range(starts.shape[0]):
+        for slot in range(starts[where] * 64, starts[where] * 64 + counts[where]):
+            row = ranks[slot]
+            if row >= seen.shape[0]:
+                return False
+            if seen[row] < 255:
+                seen[row] += np.uint8(1)
+    return True
+
+
+@compiled
 def used_slots(
     starts: NDArray[np.int64],
     counts: NDArray[np.int64],

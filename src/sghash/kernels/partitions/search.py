@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from sghash.kernels.compiling import compiled
 from sghash.kernels.counted import FULL, at_most, count_at_most, kth_score
-from sghash.kernels.hamming.single import code_distances
 from sghash.kernels.lanes import prefetch, trailing_zeros
 from sghash.kernels.partitions.block_lanes import (
     ROWS,
@@ -28,12 +27,8 @@ from sghash.kernels.partitions.block_lanes import (
     place_of,
     write_scores,
 )
-from sghash.kernels.partitions.coarse import (
-    TOGETHER,
-    insert_least,
-    nearest_lists,
-    write_products,
-)
+from sghash.kernels.partitions.choosing import choose_lists, next_probes, rows_met
+from sghash.kernels.partitions.coarse import TOGETHER, write_products
 from sghash.kernels.partitions.kept import order_kept
 from sghash.kernels.partitions.rounding import half_tables, hamming_tables, round_tables
 from sghash.kernels.sorting import sort_pairs
@@ -41,8 +36,8 @@ from sghash.kernels.vectors.comparing import COSINE
 
 #: By what the scan compares, and by what the answer is ordered.
 HAMMING, BITS, BYTES, VECTORS = range(4)
-#: Places of a plan, an array of int64. ENOUGH: thousandths of the rows of the lists chosen that must
-#: be met, rows that are not allowed not counted; 0 where it does not matter.
+#: Places of a plan, an array of int64. ENOUGH: thousandths of the rows of the lists chosen that
+#: must be met, rows that are not allowed not counted; 0 where it does not matter.
 K, PROBES, BY_SCAN, BY_TABLES, SCAN, LAST, METRIC, ENOUGH = range(8)
 #: Columns of what a search says of itself: rows and steps of a clock.
 LISTS, SCANNED, SHORTLISTED, SCORED, CLOCK, N_STATS = 0, 1, 2, 3, 4, 9
@@ -66,76 +61,6 @@ def _clock(typing_context: Any) -> Any:
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [])
 
     return types.int64(), emit
-
-
-@compiled
-def _choose_lists(
-    query: NDArray[np.float32],
-    code: NDArray[np.uint64],
-    margin: float,
-    centroids: NDArray[Any],
-    half_squares: NDArray[np.float32],
-    groups: NDArray[Any],
-    group_squares: NDArray[np.float32],
-    group_starts: NDArray[np.int64],
-    centroid_words: NDArray[np.uint64],
-    n_lists: int,
-    n_probes: int,
-    lists: NDArray[np.int64],
-) -> int:
-    """The lists to visit, nearest first; none beyond the margin, a share of the way to the mean."""
-    if n_probes >= n_lists:
-        for i in range(n_lists):
-            lists[i] = i
-        return n_lists
-    scores = np.empty(n_probes, dtype=np.float32)
-    if centroid_words.shape[0]:
-        found = np.empty(n_lists, dtype=np.uint16)
-        code_distances(centroid_words, 0, n_lists, code, found)
-        used, total = 0, 0.0
-        for i in range(n_lists):
-            total += found[i]
-            used = insert_least(np.float32(found[i]), i, scores, lists, used, n_probes)
-        mean = np.float32(total / n_lists)
-    else:
-        used, mean = nearest_lists(
-            query, centroids, half_squares, groups, group_squares, group_starts, n_probes, scores,
-            lists,
-        )  # fmt: skip
-    bound = scores[0] + np.float32(margin) * max(mean - scores[0], np.float32(0))
-    kept = 1
-    while kept < used and scores[kept] <= bound:
-        kept += 1
-    return kept
-
-
-@compiled
-def _rows_met(
-    lists: NDArray[np.int64],
-    n_visited: int,
-    starts: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    ranks: NDArray[np.uint32],
-    allowed: NDArray[np.bool_],
-) -> int:
-    """How many rows of these lists are allowed."""
-    met = 0
-    for i in range(n_visited):
-        here = lists[i]
-        if not allowed.shape[0]:
-            met += counts[here]
-            continue
-        for j in range(counts[here]):
-            met += np.int64(allowed[ranks[starts[here] * ROWS + j]])
-    return met
-
-
-@compiled
-def _next_probes(n_visited: int, met: int, wanted: int, n_lists: int) -> int:
-    """How many lists will hold enough rows, by what was met so far; many are all."""
-    share = min(8.0, 1.1 * wanted / max(met, 1))
-    probes = max(n_visited + 1, np.int64(np.ceil(n_visited * share)))
-    return n_lists if 2 * probes >= n_lists else probes
 
 
 @compiled
@@ -340,7 +265,7 @@ def search_partitions(
         if plan[METRIC] == COSINE and square > 0:
             unit[:] = vector / np.float32(np.sqrt(square))
             vector = unit
-        n_visited = _choose_lists(
+        n_visited = choose_lists(
             vector, code_words[query], margin, centroids, half_squares, groups, group_squares,
             group_starts, centroid_words, n_lists, n_probes, lists,
         )  # fmt: skip
@@ -351,13 +276,13 @@ def search_partitions(
                 wanted += counts[lists[i]]
             wanted = max(wanted * plan[ENOUGH] // 1000, _ROWS_EACH * plan[K])
             while n_visited < n_lists:
-                met = _rows_met(lists, n_visited, starts, counts, ranks, allowed)
+                met = rows_met(lists, n_visited, starts, counts, ranks, allowed)
                 if 20 * met >= 19 * wanted:
                     break
-                n_visited = _choose_lists(
+                n_visited = choose_lists(
                     vector, code_words[query], _NO_MARGIN, centroids, half_squares, groups,
                     group_squares, group_starts, centroid_words, n_lists,
-                    _next_probes(n_visited, met, wanted, n_lists), lists,
+                    next_probes(n_visited, met, wanted, n_lists), lists,
                 )  # fmt: skip
             if allowed.shape[0]:
                 # Codes tell rows apart the worse, the further all of them are.
