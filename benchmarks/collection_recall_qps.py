@@ -293,7 +293,7 @@ def draw(names: list[str], folder: Path) -> None:
     from sghash.report import save_picture
 
     folder.mkdir(parents=True, exist_ok=True)
-    ways = {"qps": f"{N_QUERIES} queries in one call", "qps_single": "one query at a time"}
+    ways = {"qps": "all queries in one call", "qps_single": "one query at a time"}
     for name in names:
         rows = rows_of(name)
         for field, way in ways.items():

@@ -1,4 +1,4 @@
-"""Learned binary codes for vectors, and exact search over them.
+"""Learned codes for vectors, and search over them.
 
 The names most people need; the others are imported from their modules (`sghash.models.LSH`,
 `sghash.data.CATALOG`). Names resolve when first used: importing the package loads neither Numba

@@ -1,6 +1,8 @@
-"""Searches for a recall that must look further than was measured: many neighbours, few allowed."""
+"""Searches for a recall that must look further than was measured, and lists that are checked."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +10,8 @@ import pytest
 from sghash import SGH, Collection
 from sghash.index import PartitionedIndex
 from sghash.index.lists.curve import Curve, Point
+from sghash.index.lists.file import check_copies
+from sghash.kernels.partitions.layout import count_ranks
 from sghash.kernels.reference import vector_distances
 
 N_CLUSTERS, EACH, WIDTH = 40, 150, 12
@@ -112,3 +116,28 @@ def test_rows_that_are_nearer_come_before_those_that_tie():
     query, asked = np.zeros((1, 2), dtype=np.uint8), np.asarray([[0, 1]], dtype=np.float32)
     found = index.search(query, 20, vectors=asked, kept=vectors, shortlist=40)
     assert (found.ids[0] == np.arange(3970, 3990)).all()
+
+
+@pytest.mark.parametrize("piece", [1, 64, 1 << 20])
+@pytest.mark.parametrize("spill", [0.0, 0.3])
+def test_lists_are_checked_in_pieces(data, piece, spill, monkeypatch):
+    vectors, _, model = data
+    monkeypatch.setattr("sghash.index.lists.file._PIECE", piece)
+    made = PartitionedIndex.for_model(model, n_lists=N_CLUSTERS, spill=spill)
+    made.add(model.encode(vectors), vectors=vectors)
+    held, tables = made.held, made.rules.own_tables()
+    check_copies(held, tables)
+    seen = np.zeros(N, dtype=np.uint8)
+    assert count_ranks(held.ranks, held.starts, held.counts, seen)
+    assert (seen >= 1).all() and (seen.max() == 2) == (spill > 0)
+    assert not count_ranks(held.ranks, held.starts, held.counts, np.zeros(N - 1, np.uint8))
+    twice = np.flatnonzero(np.bincount(held.ranks[held.used()[0]], minlength=N) == 2)
+    row = int(twice[-1]) if spill else N // 2
+    slot = int(held.slots_of_rows()[row])
+    blocks, terms = held.blocks.copy(), held.terms.copy()
+    blocks[slot >> 6, 0, slot & 63] ^= 255
+    with pytest.raises(ValueError, match="two codes" if spill else "not those of its codes"):
+        check_copies(replace(held, blocks=blocks), tables)
+    terms[slot] += 1
+    with pytest.raises(ValueError, match="not those of its codes"):
+        check_copies(replace(held, terms=terms), tables)

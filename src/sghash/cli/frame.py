@@ -113,7 +113,7 @@ class _Verbs(click.Group):
 @click.version_option(sghash.__version__, prog_name="sghash")
 @click.option("-v", "--verbose", is_flag=True, help="Also show what the library logs.")
 def program(verbose: bool) -> None:
-    """Learned binary codes for vectors, and exact search over them."""
+    """Learned codes for vectors, and search over them."""
     level = logging.INFO if verbose else logging.WARNING
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableFormatter("%(name)s: %(message)s"))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from sghash.index.lists.arranged import ROWS
 from sghash.index.lists.centroids import default_lists
+from sghash.kernels.vectors.kinds import KINDS, row_columns
 
 #: A row's id, and its place in its list.
 ID_BYTES, PLACE_BYTES = 8, 4
 NUMBERS, CODES, IDS, LISTS = "numbers", "codes", "ids", "lists"
+#: Bits of the codes that a build usually takes for texts.
+BUILT_BITS = 256
 
 
 def code_bytes(
@@ -31,9 +34,17 @@ def code_bytes(
 def kept_bytes(
     n_rows: int, n_columns: int, lengths: tuple[int, ...]
 ) -> dict[str, dict[str, float]]:
-    """How rows are kept -> part -> bytes: float32, float16, codes of each length."""
+    """How rows are kept -> part -> bytes: float32, float16, as built, codes of each length.
+
+    Built without options, a collection of texts has int4 vectors behind codes of 256 bits, which
+    stand in its segment and in its lists.
+    """
+    built = code_bytes(n_rows, n_columns, BUILT_BITS)
+    built[CODES] *= 2
+    numbers = float(n_rows * row_columns(KINDS["int4"], n_columns))
     return {
         "float32": {NUMBERS: 4.0 * n_rows * n_columns},
         "float16": {NUMBERS: 2.0 * n_rows * n_columns},
+        f"built: int4 and {BUILT_BITS} bits": {NUMBERS: numbers, **built},
         **{f"codes of {n} bits": code_bytes(n_rows, n_columns, n) for n in lengths},
     }

@@ -191,7 +191,8 @@ def _origin(results: Sequence[Result]) -> str:
     rows = [row for result in results for row in result.rows]
     if not rows:
         return "Nothing was measured."
-    machines = sorted({f"{r['machine']['processor']}, {r['machine']['cores']} cores" for r in rows})
+    known = {(r["machine"]["processor"], r["machine"]["cores"]) for r in rows}
+    machines = sorted(f"{name}, {n} core{'s' * (n != 1)}" for name, n in known)
     versions = sorted({f"{k} {v}" for row in rows for k, v in row["versions"].items()})
     revisions = sorted({str(row["revision"]) for row in rows})
     return (
