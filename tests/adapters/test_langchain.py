@@ -107,7 +107,9 @@ class Sentences:
         data = load_dataset("sentences")
         pairs = ((data.base_texts, data.base), (data.query_texts, data.queries))
         self.known = {
-            text: vector for texts, rows in pairs for text, vector in zip(texts, rows, strict=True)
+            text: vector
+            for texts, rows in pairs
+            for text, vector in zip(texts, np.asarray(rows), strict=True)
         }
 
     def embed_documents(self, texts):
@@ -128,7 +130,8 @@ def test_many_texts_are_planned(tmp_path):
     assert collection.stats()["bytes_per_row"] < 0.3 * data.base.shape[1] * 4 + 200
     asked = data.query_texts[1]
     scored = store.similarity_search_with_relevance_scores(asked, k=3)
-    truth = 0.5 + 0.5 * np.sort(data.base @ data.queries[1])[::-1][:3]
+    products = np.asarray(data.base) @ np.asarray(data.queries)[1]
+    truth = 0.5 + 0.5 * np.sort(products)[::-1][:3]
     assert [score for _, score in scored] == pytest.approx(truth, abs=0.02)
     store.add_texts([asked], ids=["new"])
     assert store.similarity_search(asked, k=1)[0].id == "new"
