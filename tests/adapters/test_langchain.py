@@ -61,6 +61,13 @@ def test_scores_and_retrievers(store):
     assert store.as_retriever(search_kwargs={"k": 1}).invoke("text 5")[0].id == "id-5"
 
 
+def test_scores_by_codes_alone_are_told_apart(store):
+    plain = SghashVectorStore(store.collection, store.embeddings, search_options={})
+    scored = plain.similarity_search_with_relevance_scores("text 3", k=5)
+    values = [score for _, score in scored]
+    assert values[0] == pytest.approx(1) and all(0 < value < 1 for value in values[1:])
+
+
 def test_a_store_is_found_again(store, tmp_path):
     store.add_documents([Document(id="id-0", page_content="changed")])
     store.collection.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 from dataclasses import replace
 
 import numpy as np
@@ -92,6 +93,7 @@ def test_a_collection_answers_large_k_and_distant_conditions(data, tmp_path, mon
     with Collection.create(tmp_path / "made", model, **options) as made:
         made.add(vectors, metadata={"cluster": cluster})
         made.compact()
+        monkeypatch.setattr("sghash.collection.lists.stored._MANY_BYTES", 0)
         assert (made.search(queries, 3000, target_recall=0.9).ids >= 0).all()
         found = made.search(queries, 10, target_recall=0.9, where="cluster >= 30")
         truth = truth_of(vectors, queries, 10, cluster >= 30)
@@ -116,6 +118,52 @@ def test_rows_that_are_nearer_come_before_those_that_tie():
     query, asked = np.zeros((1, 2), dtype=np.uint8), np.asarray([[0, 1]], dtype=np.float32)
     found = index.search(query, 20, vectors=asked, kept=vectors, shortlist=40)
     assert (found.ids[0] == np.arange(3970, 3990)).all()
+
+
+def test_an_outlier_of_few_rows_is_no_end(data):
+    vectors, _, model = data
+    far = np.full((3, WIDTH), 300, dtype=np.float32) + np.arange(3, dtype=np.float32)[:, None]
+    rows = np.concatenate([vectors, far])
+    made = PartitionedIndex.for_model(model, n_lists=N_CLUSTERS)
+    made.add(model.encode(rows), vectors=rows)
+    made.curve = Curve([Point(8, 0.5, 60, 0.96, 0.0, 1.0)], 10)
+    for _ in range(2):
+        found = made.search(far[:1], 10, kept=rows, target_recall=0.9)
+        assert (found.ids >= 0).all() and set(found.ids[0][:3]) == {N, N + 1, N + 2}
+
+
+@pytest.mark.parametrize("k", [10, 100])
+@pytest.mark.parametrize("masked", [False, True])
+def test_queries_beyond_all_numbers_end(data, index, k, masked):
+    """Scores overflow: no list is nearer than another."""
+    vectors, _, _ = data
+    queries = np.full((3, WIDTH), 1e38, dtype=np.float32)
+    queries[1] *= -1
+    queries[2, ::2] *= -1
+    allowed = np.arange(N) % 7 == 0 if masked else None
+    faulthandler.dump_traceback_later(120, exit=True)  # a loop of the kernel hears nothing else
+    try:
+        index.search(queries, k, kept=vectors, target_recall=0.9, mask=allowed)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2])
+def test_lists_in_groups_are_visited_until_enough(share):
+    rng = np.random.default_rng(1)
+    vectors = rng.standard_normal((9000, 6)).astype(np.float32)
+    queries = rng.standard_normal((20, 6)).astype(np.float32)
+    model = SGH(32, random_state=0).fit(vectors)
+    made = PartitionedIndex.for_model(model, n_lists=700)
+    made.add(model.encode(vectors), vectors=vectors)
+    assert len(made.partitions.group_centroids)
+    made.curve = Curve([Point(30, 0.7, 200, 0.96, 0.0, 1.0)], 10)
+    allowed = rng.random(9000) < share
+    found = made.search(queries, 60, kept=vectors, target_recall=0.9, mask=allowed)
+    assert (found.ids >= 0).all() and allowed[found.ids].all()
+    assert found_share(found.ids, truth_of(vectors, queries, 60, allowed)) > 0.9
+    told = made.explain(queries[0], 60, kept=vectors, target_recall=0.9, mask=allowed)
+    assert 2 < told.lists_visited < 700
 
 
 @pytest.mark.parametrize("piece", [1, 64, 1 << 20])

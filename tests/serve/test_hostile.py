@@ -255,3 +255,74 @@ def test_the_time_of_a_refusal_says_nothing_about_the_key():
     # The quickest of many: what else the machine does only adds to a time.
     best = {name: min(found) for name, found in times.items()}
     assert max(best.values()) / min(best.values()) < 1.2, best
+
+
+def test_a_local_server_without_keys_is_not_called_by_strangers(tmp_path):
+    make_collection(tmp_path / "rows", keep_vectors="float32").close()
+    command = [sys.executable, "-m", "sghash", "serve", str(tmp_path / "rows"), "--port", "0"]
+    for options, name, expected in (
+        ((), "evil.example", 421), ((), "localhost", 200),
+        (("--allowed-host", "Mine.example"), "mine.example", 200),
+    ):  # fmt: skip
+        process = subprocess.Popen(
+            [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        try:
+            port = int(process.stdout.readline().strip().rpartition(":")[2])
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+            connection.request("GET", "/collections", headers={"host": name})
+            assert connection.getresponse().status == expected
+            connection.close()
+        finally:
+            process.terminate()
+            process.wait(60)
+            process.stdout.close()
+
+
+def test_tables_of_arrow_that_lie(victim):
+    pa = pytest.importorskip("pyarrow")
+    vectors = pa.array([[0.0] * WIDTH], pa.list_(pa.float32()))
+    texts = {"text0": ["x" * 40_000], **{f"text{i}": ["y" * 9] for i in range(1, 4)}}
+
+    def stream(**columns):
+        table = pa.table({"vectors": vectors, **columns})
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return sink.getvalue().to_pybytes()
+
+    def add(body):
+        kind = "application/vnd.apache.arrow.stream"
+        return victim.ask("POST", "/collections/rows/add", body, kind=kind)
+
+    honest = stream(**texts)
+    assert add(honest)[0] == 200
+    # All texts in the same bytes: the short ones say that they are the long one.
+    shared, (first,) = honest, places_of(honest, 40_000)
+    for place in places_of(honest, 9):
+        shared = shared[:place] + shared[first : first + 16] + shared[place + 16 :]
+    n_short = shared.count(bytes(4) + int64(9)[:4])
+    shared = shared.replace(bytes(4) + int64(9)[:4], bytes(4) + int64(40_000)[:4])
+    status, answer = add(shared)
+    assert n_short == 3 and status == 400 and b"share" in answer
+    # More rows than there are bytes.
+    n = 7777
+    many = pa.table({"vectors": pa.array([[0.0] * WIDTH] * n, pa.list_(pa.float32())),
+                     "text": ["x"] * n})  # fmt: skip
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, many.schema) as writer:
+        writer.write_table(many)
+    data = sink.getvalue().to_pybytes()
+    for length in (9999, 2**36):
+        lying = data.replace(int64(n), int64(length))
+        assert lying != data and add(lying)[0] in (400, 413)
+    assert add(honest)[0] == 200
+
+
+def places_of(stream, length):
+    """Where buffers of this length are named: their offset, then the length."""
+    return [at - 8 for at in range(8, len(stream) - 8, 8) if stream[at : at + 8] == int64(length)]
+
+
+def int64(number):
+    return number.to_bytes(8, "little")

@@ -28,6 +28,8 @@ FREE = frozenset({"/", "/healthz", "/readyz", "/openapi.json"})
 #: Verbs that change a collection; they are the last part of an address.
 WRITING = frozenset({"add", "upsert", "delete"})
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+# A name or an address, and a port.
+_HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^:\[\]]+)(?::\d+)?")
 
 
 class Gate:
@@ -112,12 +114,12 @@ class Gate:
         hosts = self._settings.hosts
         if hosts is None:
             return
-        name = host.decode("latin-1").rstrip("0123456789").removesuffix(":").strip("[]").lower()
-        if name not in hosts and host.decode("latin-1").strip("[]").lower() not in hosts:
+        named = _HOST.fullmatch(host.decode("latin-1").lower())
+        if named is None or named[1].strip("[]") not in hosts:
             raise Refusal(
                 421,
-                "this server asks for no keys and answers under its local names only: call it "
-                "127.0.0.1, or start it with --api-key-file or --allowed-host",
+                "this server answers under some names only: call it 127.0.0.1, or let it be "
+                "started with sghash serve --allowed-host",
                 error="NotAllowed",
             )
 

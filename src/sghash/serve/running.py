@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
@@ -100,13 +101,14 @@ def serve_collections(
         actual = sock.getsockname()[1]
         shown = f"[{host}]" if ":" in host else host
         address = f"http://{shown}:{actual}"
-        if settings.keys is None and host not in LOOPBACK:
+        is_local = _is_local(host)
+        if settings.keys is None and not is_local:
             journal.note(
                 "open", level="warning",
                 message="anybody who reaches this address may ask: use sghash serve --api-key-file",
             )  # fmt: skip
-        if settings.hosts or (settings.keys is None and host in LOOPBACK):
-            settings = replace(settings, hosts=(*LOOPBACK, *(settings.hosts or ())))
+        if settings.hosts or (settings.keys is None and is_local):
+            settings = replace(settings, hosts=(*LOOPBACK, host.lower(), *(settings.hosts or ())))
         app = create_app(collections, settings, journal, images)
         for name in ("uvicorn", "sghash"):
             logger = logging.getLogger(name)
@@ -128,6 +130,14 @@ def serve_collections(
         for name in ("uvicorn", "sghash"):
             logging.getLogger(name).removeHandler(handler)
             logging.getLogger(name).propagate = True
+
+
+def _is_local(host: str) -> bool:
+    """Whether no other machine can reach this address."""
+    try:
+        return host in LOOPBACK or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _bound(host: str, port: int) -> socket.socket:

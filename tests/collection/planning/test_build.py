@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -232,8 +233,24 @@ def test_what_a_stopped_build_left_is_replaced_and_a_running_one_is_not(data, tm
     with pytest.raises(StorageError, match="another build"):
         Collection.build(tmp_path / "c", data[0][:50])
     lock.release()
+    (tmp_path / f".c.building.{'0' * 16}").mkdir()  # what a removal that was killed has left
     assert len(Collection.build(tmp_path / "c", data[0][:50])) == 50
-    assert not left.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="open folders are not renamed there")
+def test_a_build_gets_its_name_under_its_lock(data, tmp_path, monkeypatch):
+    from sghash.collection.planning import building
+
+    real = building._put_in_place
+
+    def looked_at(place, folder):
+        with pytest.raises(StorageError, match="another build"):
+            building._clear(place)
+        real(place, folder)
+
+    monkeypatch.setattr(building, "_put_in_place", looked_at)
+    assert len(Collection.build(tmp_path / "c", data[0][:50])) == 50
 
 
 def test_steps_are_counted(data, tmp_path):

@@ -296,5 +296,30 @@ def test_a_folder_that_is_not_synced_takes_no_writes(folder, vectors, monkeypatc
                 with pytest.raises(StorageError):
                     change()
             assert len(synced) >= 2 and everything(folder) == before
+            collection.close()
+            with pytest.raises(StorageError):  # another writer must not go on from there either
+                Collection.open(folder, writable=True)
+    with Collection.open(folder, writable=True) as collection:
         collection.add(vectors[:2])
     assert Collection.open(folder).verify().n_rows == len(before[0]) + 2
+
+
+def test_a_log_that_could_not_be_ended_is_left_alone_for_a_while(folder, vectors, monkeypatch):
+    monkeypatch.setattr(writer, "LOG_RECORDS", 128)
+    with Collection.open(folder, writable=True) as collection:
+        collection.compact()
+        real, tried = writer.create_log, []
+
+        def without_memory(*arguments):
+            tried.append(collection.stats()["n_rows_in_log"])
+            raise MemoryError
+
+        monkeypatch.setattr(writer, "create_log", without_memory)
+        for _ in range(131):
+            collection.add(vectors[:1])
+        assert len(tried) == 2  # at the 128th record, and two later
+        monkeypatch.setattr(writer, "create_log", real)
+        collection.compact()
+        monkeypatch.setattr(writer, "LOG_RECORDS", 1)
+        collection.add(vectors[:1])
+        assert collection.stats()["n_rows_in_log"] == 0  # a new log knows nothing of the old one

@@ -10,6 +10,7 @@ import pytest
 
 import sghash
 from sghash import Collection
+from sghash.collection.records import text_bytes
 from sghash.errors import InvalidInput, MissingData, SghashError
 from sghash.serve.explorer.asking import answer, ids_found, rows_of, shells
 from sghash.serve.explorer.axes import principal_axes
@@ -134,6 +135,17 @@ def test_the_decoder_taken_apart_decodes_the_same(collection):
     np.testing.assert_allclose(decoded, sample.model.decode(sample.codes), atol=1e-4)
     lengths = np.square(sample.bits @ sample.decoder.directions).sum(axis=1)
     np.testing.assert_allclose(sample.decoder.squares(sample.bits), lengths, rtol=1e-4)
+
+
+@pytest.mark.parametrize("most", [1, 3000])
+def test_long_texts_make_a_small_sample(collection, monkeypatch, most):
+    state = collection.moment.state
+    sizes = text_bytes(state, collection.ids, with_metadata=True)
+    assert sizes.sum() > 3000
+    monkeypatch.setattr("sghash.serve.explorer.sample._MOST_TEXT", most)
+    sample = Sample(collection)
+    taken = text_bytes(state, sample.ids, with_metadata=True).sum()
+    assert len(sample) == 1 if most == 1 else (0.5 * most < taken <= most)
 
 
 def test_a_map_is_of_a_sample_that_is_the_same_every_time(collection):

@@ -228,8 +228,9 @@ class SghashVectorStore(_stores.VectorStore):  # type: ignore[misc, name-defined
         ]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        state = self.collection.moment.state
-        asked = self._options.get("rerank", "vectors" if state.manifest.keep_vectors else "none")
+        keeps = self.collection.moment.state.manifest.keep_vectors is not None
+        for_recall = "target_recall" in self._options or self.collection.plan is not None
+        asked = self._options.get("rerank", "vectors" if keeps and for_recall else "none")
         if self.collection.metric == "cosine" and asked == "vectors":
             return lambda distance: min(1.0, max(0.0, 1.0 - distance / 2))
         return lambda distance: 1.0 / (1.0 + max(distance, 0.0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -173,16 +174,21 @@ def _refuse_existing(folder: Path) -> None:
 
 def _clear(place: Path) -> None:
     """Remove what a build that was stopped has left; refuse where one is under way."""
+    for name in names_in(place.parent) if place.parent.is_dir() else ():
+        if name.startswith(f"{place.name}.") and len(name) == len(place.name) + 17:
+            shutil.rmtree(place.with_name(name), ignore_errors=True)  # its removal was stopped
     if place.exists():
         lock = WriterLock(place, shown=f"{place} (another build of the same name)")
+        left = place.with_name(f"{place.name}.{secrets.token_hex(8)}")
         try:
-            with storage_errors(place):
-                if os.name == "posix":
-                    shutil.rmtree(place)
+            if os.name == "posix":
+                # Under the lock it gets a name that no build looks for, and only then it goes.
+                with storage_errors(place):
+                    os.replace(place, left)
         finally:
             lock.release()
-        if os.name != "posix":
-            shutil.rmtree(place, ignore_errors=True)
+        with storage_errors(place):
+            shutil.rmtree(left if os.name == "posix" else place)
 
 
 def _put_in_place(place: Path, folder: Path) -> None:

@@ -85,8 +85,9 @@ class Writer:
         self._log: LogWriter | None = None
         # The number of records from which on a log may be ended.
         self._flush_from = 0
-        # Whether the folder may hold another manifest after a power cut than it shows now.
-        self._unsettled = False
+        # Whether the folder may hold another manifest after a power cut than it shows now: the
+        # one before may have been killed before it knew.
+        self._unsettled = True
         # False from the first moment of a change to its last: whatever interrupts it, the next
         # change reads the disk again before it relies on memory.
         self._sure = False
@@ -211,7 +212,6 @@ class Writer:
         if is_long and self.state.n_records >= self._flush_from:
             try:
                 self._guarded(lambda: self._flush(self.state))
-                self._flush_from = 0
             except Exception as error:
                 # The change itself is on the disk: saying it failed would invite a second one.
                 self._flush_from = self.state.n_records + LOG_RECORDS // 64
@@ -296,6 +296,7 @@ class Writer:
             **changes,
         )  # fmt: skip
         self._replace_manifest(following)
+        self._flush_from = 0  # the log is new
         # The change counts from here on: what fails now is only put off.
         if not changes:
             self.state = state

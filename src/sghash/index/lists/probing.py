@@ -187,8 +187,7 @@ def _call(
     index, held, n_queries = asked.owner, asked.held, asked.n_queries
     fixed = _prepared(index, held)
     metric = METRICS.index(index.metric)
-    # Without a mask, lists as they were measured need not be counted.
-    enough = round(1000 * plan.enough) if len(allowed) or plan.enough > 1 else 0
+    enough = round(1000 * plan.enough)
     numbers = np.asarray([
         rows.shape[1], plan.probes, plan.by_scan, plan.by_tables, asked.scan, asked.last, metric,
         enough,

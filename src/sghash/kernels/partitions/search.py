@@ -279,11 +279,18 @@ def search_partitions(
                 met = rows_met(lists, n_visited, starts, counts, ranks, allowed)
                 if 20 * met >= 19 * wanted:
                     break
+                before = n_visited
                 n_visited = choose_lists(
                     vector, code_words[query], _NO_MARGIN, centroids, half_squares, groups,
                     group_squares, group_starts, centroid_words, n_lists,
                     next_probes(n_visited, met, wanted, n_lists), lists,
                 )  # fmt: skip
+                if n_visited <= before:
+                    # Scores that are not finite tell no list from another: all are visited.
+                    n_visited = choose_lists(
+                        vector, code_words[query], _NO_MARGIN, centroids, half_squares, groups,
+                        group_squares, group_starts, centroid_words, n_lists, n_lists, lists,
+                    )  # fmt: skip
             if allowed.shape[0]:
                 # Codes tell rows apart the worse, the further all of them are.
                 times = min(_MOST_TIMES, np.sqrt(n_visited / n_near))

@@ -82,7 +82,10 @@ def search_partitions(
                 if not len(centroid_words):
                     scores, mean = _scores(vector, centroids, half_squares, groups, group_squares,
                                            group_starts, more)  # fmt: skip
+                before = len(lists)
                 lists = _near(scores, mean, more, 1e30)
+                if len(lists) <= before:
+                    lists = np.arange(len(starts))
             if enough and len(allowed):
                 times = min(4.0, float(np.sqrt(len(lists) / n_near)))
                 by_scan, by_tables = int(by_scan * times), int(by_tables * times)
@@ -158,7 +161,8 @@ def _near(scores: list[tuple[float, int]], mean: float, probes: int, margin: flo
     best = sorted(scores, key=lambda pair: pair[0])[:probes]
     first = best[0][0]
     bound = np.float32(first) + np.float32(margin) * np.float32(max(mean - first, 0.0))
-    return np.asarray([i for score, i in best if score <= bound], dtype=np.int64)
+    near = [i for place, (score, i) in enumerate(best) if score <= bound or place == 0]
+    return np.asarray(near, dtype=np.int64)
 
 
 def _slots(lists: Ids, starts: Ids, counts: Ids) -> Ids:

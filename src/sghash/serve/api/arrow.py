@@ -30,7 +30,10 @@ def read_table(data: bytes, fields: set[str], vectors: str, limits: Limits) -> d
         reader = pa.ipc.open_stream(pa.py_buffer(data))
         _check_columns(pa, reader.schema)
         table = reader.read_all()
-        _check_size(table, len(data), limits)
+        _check_size(table, limits)
+        table.validate()  # before sizes are asked for: these are read where the table says
+        if table.nbytes > len(data):
+            raise Refusal(400, "columns share their bytes: write each for itself", error="BadFile")
         table.validate(full=True)
     except (pa.ArrowException, OSError, struct.error, IndexError, ValueError) as error:
         text = " ".join(str(error).split())[:200]
@@ -133,13 +136,8 @@ def _check_columns(pa: Any, schema: Any) -> None:
             )
 
 
-def _check_size(table: Any, n_bytes: int, limits: Limits) -> None:
-    """Refuse what would be too many objects: a truth value is one bit here, and a word there.
-
-    Columns that lie in the same bytes would stand for more than the body has.
-    """
-    if table.nbytes > n_bytes:
-        raise Refusal(400, "columns share their bytes: write each for itself", error="BadFile")
+def _check_size(table: Any, limits: Limits) -> None:
+    """Refuse what would be too many objects: a truth value is one bit here, and a word there."""
     rows, values = table.num_rows, table.num_rows * table.num_columns
     if rows > limits.rows:
         raise Refusal(413, f"a table may have {limits.rows} rows, got {rows}: send fewer at a time")

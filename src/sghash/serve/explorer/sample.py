@@ -49,7 +49,7 @@ class Sample:
         if sizes.sum() > _MOST_TEXT:
             order = rng.permutation(len(chosen))
             n_fitting = np.searchsorted(np.cumsum(sizes[order]), _MOST_TEXT, side="right")
-            chosen = np.sort(chosen[order[:n_fitting]])
+            chosen = np.sort(chosen[order[: max(1, n_fitting)]])
         self.ids: Ids = ids[chosen]
         self.n_bits, self.metric = manifest.n_bits, manifest.metric
         parts = list(_records(state, self.ids, self.model))
