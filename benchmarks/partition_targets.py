@@ -11,6 +11,7 @@ went through something stands beside one that was built afresh of the same rows:
 
 - a hundredth, a tenth, a half of the rows allowed (`where`), beside a collection of these rows;
 - three tenths of the rows deleted, before and after `compact`;
+- a hundred and a thousand neighbours, where lists were measured for ten, beside nothing;
 - rows sorted along their first principal axis, added in ten pieces, with a `compact` behind the
   first, the fifth and the last: lists are first learned from a tenth that is unlike all others.
 
@@ -37,6 +38,7 @@ FOLDER = Path("build/partition-targets")
 DATASETS = ["mnist", "sift-photos", "cifar10-gist", "glove100", "minilm-wordnet"]
 TARGETS = (0.90, 0.95, 0.99)
 SHARES = (0.01, 0.1, 0.5)
+MORE = (100, 1000)
 GONE, PIECES, QUICK_ROWS, N_QUERIES = 0.3, 10, 25_000, 2000
 #: How far recall may lie below the target, or below that of a collection built afresh.
 MOST_BELOW = 0.01
@@ -93,18 +95,18 @@ def sorted_rows(task: Task) -> sghash.Collection:
 
 
 def found_recalls(
-    task: Task, collection: sghash.Collection, rows: np.ndarray, where: Any = None
+    task: Task, collection: sghash.Collection, rows: np.ndarray, where: Any = None, k: int = K
 ) -> dict[str, float]:
-    """Recall by target, of the true neighbours among these rows."""
-    path = task.folder / f"truth-{len(rows)}-{int(rows[: len(rows) // 2].sum())}.npy"
+    """Recall by target, of the k true neighbours among these rows."""
+    path = task.folder / f"truth-{len(rows)}-{int(rows[: len(rows) // 2].sum())}-{k}.npy"
     if not path.exists():
-        truth = sghash.ground_truth(task.base[rows], task.queries, K, metric=task.metric)
+        truth = sghash.ground_truth(task.base[rows], task.queries, k, metric=task.metric)
         np.save(path, rows[truth.ids])
     truth = np.load(path)
     values = {}
     for target in TARGETS:
-        found = collection.search(task.queries, K, target_recall=target, where=where, threads=1)
-        values[f"{target}"] = recall(truth, found.ids, k=K, n=K)
+        found = collection.search(task.queries, k, target_recall=target, where=where, threads=1)
+        values[f"{target}"] = recall(truth, found.ids, k=k, n=k)
     return values
 
 
@@ -136,12 +138,13 @@ def situations(task: Task) -> dict[str, Callable[[], dict[str, dict[str, float]]
         with fresh(task, everyone) as collection:
             return {"ours": ours, "fresh": found_recalls(task, collection, everyone)}
 
-    def alone() -> dict[str, dict[str, float]]:
+    def alone(k: int = K) -> dict[str, dict[str, float]]:
         with fresh(task, everyone) as collection:
-            return {"ours": found_recalls(task, collection, everyone)}
+            return {"ours": found_recalls(task, collection, everyone, k=k)}
 
     return {
         "all rows": alone,
+        **{f"k = {k}": lambda k=k: alone(k) for k in MORE},
         **{f"{share:.0%} allowed": lambda s=share: allowed(shares[s]) for share in SHARES},
         "30% deleted": lambda: deleted(False),
         "30% deleted, compacted": lambda: deleted(True),
@@ -167,8 +170,8 @@ def run(name: str, quick: bool) -> None:
 
 
 SITUATIONS = [
-    "all rows", *(f"{share:.0%} allowed" for share in SHARES), "30% deleted",
-    "30% deleted, compacted", "sorted, ten pieces",
+    "all rows", *(f"k = {k}" for k in MORE), *(f"{share:.0%} allowed" for share in SHARES),
+    "30% deleted", "30% deleted, compacted", "sorted, ten pieces",
 ]  # fmt: skip
 
 
@@ -199,7 +202,7 @@ def report(name: str, quick: bool) -> None:
                 short.append(min(afresh, target) - ours)
         lines.append([row["settings"]["situation"], *cells])
     heads = [f"{target:g}{what}" for target in TARGETS for what in ("", " afresh")]
-    print(f"\n{name}{' (quick)' * quick}, Recall{K}@{K} by target_recall")
+    print(f"\n{name}{' (quick)' * quick}, RecallK@K by target_recall, K = {K} where none is named")
     print(format_table(["rows", *heads], lines))
     print(line("most below a target", max(below), at_most(MOST_BELOW)))
     if behind:
