@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, strategies as st
 
 from sghash.evaluation.summary import Estimate, estimate
 from sghash.experiments import comparisons, standings
 from sghash.experiments.by_query import KEPT, pack_shares, shares_of, unpack_shares
 from sghash.experiments.comparisons import Difference, Measured
 from sghash.experiments.hashing import draws_nothing
+from sghash.models import model_class
 
 SURE, LESS = Estimate(0.5, 0.01, 5), Estimate(0.4, 0.01, 5)
 ONCE = Estimate(0.4, None, 1)
@@ -53,6 +55,30 @@ def test_the_chance_is_the_level_of_the_interval_that_ends_at_zero(freedom):
     assert edge._replace(mean=edge.half).chance == pytest.approx(0.05, rel=1e-6)
 
 
+@given(
+    chances=st.lists(st.floats(0, 1), min_size=1, max_size=9),
+    level=st.floats(0.001, 0.5),
+)
+def test_chances_that_are_counted_in_tell_what_holm_keeps_step_by_step(chances, level):
+    kept = set()
+    for place, n in enumerate(sorted(range(len(chances)), key=lambda n: chances[n])):
+        if min(1.0, (len(chances) - place) * chances[n]) > level:
+            break
+        kept.add(n)
+    found = standings.counted_in(dict(enumerate(chances)))
+    assert {n for n, chance in found.items() if chance <= level} == kept
+    assert standings.holm(dict(enumerate(chances)), level) == kept
+    assert all(found[n] >= chance for n, chance in enumerate(chances))
+
+
+def test_wider_intervals_hold_more_often():
+    gap = Difference(0.1, 0.08, (0.0, 0.12), 4.0)
+    assert gap.half_at(0.05) == pytest.approx(gap.half)
+    assert gap.half_at(gap.chance) == pytest.approx(gap.mean, rel=1e-6)
+    assert gap.half_at(0.001) > gap.half > gap.half_at(0.2)
+    assert gap._replace(seeds=None).half_at(0.05) is None
+
+
 def test_the_interval_over_seeds_is_welchs():
     stats = pytest.importorskip("scipy.stats")
     one, other = [0.50, 0.52, 0.49, 0.53], [0.47, 0.50, 0.46]
@@ -91,7 +117,7 @@ def test_standing_to_the_best_of_the_rivals():
     assert standings.standing(found, "we", ["x", "y"]) == (0, 0, 1, 2)
     stand = standings.standing(found, "we", ["x"])
     assert stand == (2, 0, 0, 1)
-    assert str(stand) == "ahead in 2, level in 0, behind in 0, not known in 1 of 3"
+    assert str(stand) == "ahead in 2, behind in 0, not told apart in 0, not known in 1 of 3"
     assert standings.standing(found, "we", ["x"], larger_is_better=False) == (0, 0, 2, 1)
     assert standings.standing(found, "nobody", ["x"]) == (0, 0, 0, 0)
 
@@ -182,7 +208,7 @@ def test_the_table_says_what_the_sentence_says():
     judged = standings.judgements(found, "we", ["steady", "wild"])
     assert standings.count(judged.values()) == (0, 1, 0, 0)
     (line,) = standings.deciding_rivals(judged, "we", "").cells
-    assert line[1] == "wild" and line[-1] == "level"
+    assert line[1] == "wild" and line[-1] == "not told apart"
 
 
 def test_pca_hashing_draws_where_bits_exceed_the_numbers_of_a_vector():
@@ -193,6 +219,20 @@ def test_pca_hashing_draws_where_bits_exceed_the_numbers_of_a_vector():
     assert of("PCAHashing", 32, "clusters:32") and not of("PCAHashing", 33, "clusters:32")
     assert of("PCAHashing", 64, "digits") and not of("PCAHashing", 65, "digits")
     assert of("SpectralHashing", 128, "glove100") and not of("ITQ", 16, "glove100")
+
+
+def test_k_means_hashing_draws_nothing_from_few_rows(rng):
+    rows = rng.normal(size=(300, 16)).astype(np.float32)
+
+    def codes(seed, **options):
+        model = model_class("KMeansHashing")(n_bits=8, random_state=seed, **options)
+        return model.fit(rows).encode(rows)
+
+    np.testing.assert_array_equal(codes(0), codes(1))
+    assert (codes(0, sample=100) != codes(1, sample=100)).any()
+    few = {"model": "KMeansHashing", "n_bits": 64, "source": "glove100", "n_vectors": 71_291}
+    assert draws_nothing(few) and not draws_nothing({**few, "n_bits": 128})
+    assert not draws_nothing({**few, "n_vectors": 500_000})
 
 
 def test_what_queries_found_comes_back_from_its_text(rng):

@@ -21,7 +21,7 @@ from sghash.experiments.by_query import unpack_shares
 from sghash.experiments.claims import convergence, modern_embeddings
 from sghash.experiments.claims.convergence import Trajectory, looks
 from sghash.experiments.claims.entropy_term import wasted
-from sghash.experiments.claims.estimators import compare, reinforce
+from sghash.experiments.claims.estimators import compare, reinforce, squared_bias
 from sghash.experiments.claims.modern_embeddings import contenders
 from sghash.experiments.claims.reconstruction import by_rotation
 from sghash.experiments.claims.sensitivity import values_of
@@ -229,6 +229,23 @@ def small_model(rng, coding):
     model.decoder_bias_ = rng.standard_normal(5)
     model.noise_variance_, model.prior_logits_ = 0.7, rng.standard_normal(4)
     return model
+
+
+def test_the_squared_bias_is_that_of_all_pairs_of_different_draws(rng):
+    draws = [0.2 + rng.standard_normal((3, 2)) for _ in range(7)]
+    pairs = [float((one * other).sum())
+             for a, one in enumerate(draws) for b, other in enumerate(draws) if a != b]  # fmt: skip
+    assert squared_bias(draws)[0] == pytest.approx(np.mean(pairs))
+    assert squared_bias(draws[:1]) == (pytest.approx(float(np.square(draws[0]).sum())), 0.0)
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.05, 0.5])
+def test_the_error_of_a_squared_bias_covers_what_draws_do(bias, rng):
+    found = [squared_bias(list(bias + rng.standard_normal((40, 30)))) for _ in range(400)]
+    squares, errors = np.array(found).T
+    assert squares.mean() == pytest.approx(30 * bias**2, abs=4 * squares.std() / 20)
+    missed = np.abs(squares - 30 * bias**2) > 1.96 * errors
+    assert 0.01 <= missed.mean() <= 0.11
 
 
 @pytest.mark.parametrize("baseline", [False, True])

@@ -51,7 +51,7 @@ def test_recalls_are_drawn_less_those_of_itq():
     assert set(curves["16 bits", "ITQ"]) == {0}
     # LSH is so far behind that it would flatten the rest, which is said.
     assert figure.axes[0].get_ylim()[0] == pytest.approx(-0.15)
-    assert "leave the picture" in drawing.caption
+    assert "run off the plot" in drawing.caption
     assert "SGH is highest at 16 bits; ITQ is highest at 32 bits" in drawing.alt
     assert "above ITQ in some places only: SGH; below ITQ everywhere: LSH" in drawing.alt
 

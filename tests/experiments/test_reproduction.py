@@ -85,7 +85,7 @@ def test_the_page_says_what_changed_since_the_first_version(tmp_path):
     found = replace(stub("here", 1), name="sensitivity")
     result = reproduction.Result(found, [kept], Verdict("agrees", "So."), 0.0)
     text = reproduction.page_of([result], quick=False).markdown()
-    assert "| `sensitivity` | open | agrees | what seeds alone do counts no longer" in text
+    assert "| `sensitivity` | open | agrees | what seeds and queries alone do" in text
     assert "verdict then" not in reproduction.page_of([result], quick=True).markdown()
     assert set(EARLIER) <= set(EXPERIMENTS)
 
@@ -108,6 +108,12 @@ def test_the_page_that_is_kept_says_why_its_verdicts_are_others():
     assert set(EARLIER) <= set(now)
     unsaid = [name for name in EARLIER if why_changed(name, now[name]) == UNSAID]
     assert not unsaid, f"sghash.experiments.history: say why {unsaid} changed"
+
+
+def test_the_page_that_is_kept_is_of_one_committed_revision():
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    assert "Warning, " not in text
+    assert re.search(r"Revisions [0-9a-f]{40}\. Measured between", text)
 
 
 def test_rows_of_several_revisions_are_warned_of():

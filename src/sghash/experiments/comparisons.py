@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -51,18 +52,24 @@ class Difference(NamedTuple):
     @property
     def half(self) -> float | None:
         """Half of the 95 % interval: seeds and queries err independently, so squares add."""
-        return None if self.seeds is None else math.hypot(self.seeds, self._queries())
+        return self.half_at(LEVEL)
+
+    def half_at(self, level: float) -> float | None:
+        """Half of the interval that chance leaves in a share `level` of all cases."""
+        if self.seeds is None:
+            return None
+        seeds = self.seeds / _student(self.freedom) * _student(self.freedom, level)
+        queries = self._queries() / _student(math.inf) * _student(math.inf, level)
+        return math.hypot(seeds, queries)
 
     @property
     def chance(self) -> float:
         """At which level the interval ends at 0: how easily chance makes such a difference."""
         if self.seeds is None or self.mean == 0:
             return 1.0
-        seeds, queries = self.seeds / _student(self.freedom), self._queries() / _student(math.inf)
 
         def is_sure(level: float) -> bool:
-            widths = seeds * _student(self.freedom, level), queries * _student(math.inf, level)
-            return math.hypot(*widths) < abs(self.mean)
+            return (self.half_at(level) or 0.0) < abs(self.mean)
 
         low, high = math.log(_LEAST_CHANCE), 0.0
         if is_sure(_LEAST_CHANCE):
@@ -78,12 +85,24 @@ class Difference(NamedTuple):
 
 def estimates(rows: Iterable[Row], value: str, by: Sequence[str]) -> dict[Cell, Estimate]:
     """Mean of `value` over the rows that agree in the settings `by`, in order of appearance."""
+    return {cell: estimate(numbers) for cell, numbers in numbers_of(rows, value, by).items()}
+
+
+def medians(rows: Iterable[Row], value: str, by: Sequence[str]) -> dict[Cell, float]:
+    """Median of `value` over the rows that agree in the settings `by`; for times, which err up."""
+    return {
+        cell: statistics.median(numbers) for cell, numbers in numbers_of(rows, value, by).items()
+    }
+
+
+def numbers_of(rows: Iterable[Row], value: str, by: Sequence[str]) -> dict[Cell, list[float]]:
+    """All of `value` in the rows that agree in the settings `by`; rows without it do not count."""
     found: dict[Cell, list[float]] = {}
     for row in rows:
         if value in row["values"]:
             cell = tuple(row["settings"][name] for name in by)
             found.setdefault(cell, []).append(float(row["values"][value]))
-    return {cell: estimate(numbers) for cell, numbers in found.items()}
+    return found
 
 
 def measurements(
@@ -123,18 +142,19 @@ def difference(one: Measured | Estimate, other: Measured | Estimate) -> Differen
     Queries: both methods are asked the same ones, so those are drawn anew in pairs (bootstrap).
     """
     one, other = as_measured(one), as_measured(other)
-    mean = one.seeds.mean - other.seeds.mean
-    queries = None
-    if (
-        one.shares is not None
-        and other.shares is not None
-        and one.shares.shape == other.shares.shape
-    ):
-        means = _redraws(len(one.shares)) @ (one.shares - other.shares)
-        low, high = np.quantile(means, [0.025, 0.975])
-        queries = (float(low), float(high))
     half, freedom = _welch(one, other)
-    return Difference(mean, half, queries, freedom)
+    mean = one.seeds.mean - other.seeds.mean
+    return Difference(mean, half, redrawn(one.shares, other.shares), freedom)
+
+
+def redrawn(
+    one: NDArray[np.float64] | None, other: NDArray[np.float64] | None
+) -> tuple[float, float] | None:
+    """95 % interval of a mean difference over queries, drawn anew in pairs; None if not known."""
+    if one is None or other is None or one.shape != other.shape:
+        return None
+    low, high = np.quantile(_redraws(len(one)) @ (one - other), [0.025, 0.975])
+    return float(low), float(high)
 
 
 def lead(
@@ -232,6 +252,13 @@ def text_of(value: Estimate | None, digits: int = 3) -> str:
     if value.half_width is None:
         return f"{value.mean:.{digits}f}"
     return f"{value.mean:.{digits}f} ± {value.half_width:.{digits}f}"
+
+
+def seconds_text(value: float | None) -> str:
+    """A time for a cell of a table; "never" for one that does not end."""
+    if value is None:
+        return ""
+    return f"{value:.2f}" if math.isfinite(value) else "never"
 
 
 def geometric_mean(numbers: Sequence[float]) -> float:

@@ -19,6 +19,8 @@ Row: TypeAlias = dict[str, Any]
 Values: TypeAlias = dict[str, Any]
 
 OUTCOMES = ("agrees", "differs", "open")
+#: Where an experiment is shown in the paper, if it is our own.
+NOT_IN_PAPER = "not in the paper"
 # Counts up when the meaning of a value changes: older rows are then measured again.
 PROTOCOL = 2
 

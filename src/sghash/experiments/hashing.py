@@ -45,22 +45,15 @@ BEYOND = ("LSH", "PCAHashing")
 #: The part sizes its paper chooses from; and on how many rows, beside how many held out.
 KMEANS, PART_SIZES = "KMeansHashing", (2, 4, 8)
 HELD_OUT, CHOICE_ROWS = 500, 20_000
-#: Methods that draw nothing (`draws_nothing` knows the exception): one run tells all.
-FIXED = ("PCAHashing", "SpectralHashing")
-#: How often methods are repeated that take long.
-_FEWER = {
-    "BinaryAutoencoder": 3,
-    "GraphHashing": 3,
-    "KMeansHashing": 3,
-    "SphericalHashing": 3,
-    NEIGHBOR_TERM: 3,
-    RECONSTRUCTING: 3,
-}
+#: Methods that draw nothing (`draws_nothing` knows the exceptions): one run tells all.
+FIXED = ("PCAHashing", "SpectralHashing", KMEANS)
 SEEDS_TOLD = (
-    "5 seeds for SGH, ITQ and LSH, 3 for SGH with neighbours and every other method that draws; "
-    "spectral and PCA hashing draw nothing and are run once. K-means hashing has the part size (2, "
-    "4 or 8 bits) that is best for rows held out of the base"
+    "5 seeds for every method that draws; spectral and PCA hashing are deterministic and run once, "
+    "k-means hashing too where it learns from all rows (it samples SIFT's). K-means hashing has "
+    "the part size (2, 4 or 8 bits) that is best for rows held out of the base"
 )
+# From so many rows k-means hashing learns; of more it draws a sample.
+_KMEANS_SAMPLE = int(model_class(KMEANS)().get_params()["sample"])
 # Options that decide which compiled code a fit runs through.
 _WAYS = ("goal", "neighbors", "hidden", "gradient", "coding")
 # A quick run cannot wait for the usual budgets: model -> options.
@@ -92,18 +85,22 @@ def spec_for(context: Context, model: str) -> str:
 def repetitions(context: Context, which: BenchSet, model: str, n_bits: int) -> range:
     """The seeds with which `model` is fitted."""
     is_fixed = draws_nothing({**which.settings(), "model": model, "n_bits": n_bits})
-    return range(1 if is_fixed else min(context.seeds, _FEWER.get(model, context.seeds)))
+    return range(1 if is_fixed else context.seeds)
 
 
 def draws_nothing(settings: Mapping[str, Any]) -> bool:
     """Whether the row of these settings tells all of its method, whatever its seed.
 
-    PCA hashing with more bits than there are numbers in a vector spreads its axes at random.
+    PCA and k-means hashing with more bits than there are numbers in a vector spread their axes at
+    random; k-means hashing draws a sample of many rows.
     """
-    if settings.get("model") not in FIXED:
-        return False
+    model = settings.get("model")
+    if model not in FIXED or model == "SpectralHashing":
+        return model in FIXED
     width = width_of(settings["source"]) if "source" in settings else None
-    return settings["model"] != "PCAHashing" or width is None or settings["n_bits"] <= width
+    if width is not None and settings["n_bits"] > width:
+        return False
+    return model != KMEANS or int(settings.get("n_vectors", 0)) <= _KMEANS_SAMPLE
 
 
 def hashing_rows(
@@ -208,11 +205,11 @@ def measure_model(
     reports: list[Progress] = []
     if "callback" in options:
         model.set_params(callback=reports.append)
-    start = time.perf_counter()
+    wall, cpu = time.perf_counter(), time.process_time()
     model.fit(data.base)
-    values = {"train_seconds": time.perf_counter() - start}
     return {
-        **values,
+        "train_seconds": time.perf_counter() - wall,
+        "cpu_seconds": time.process_time() - cpu,
         **measure_fitted(context, which, model, neighbors=neighbors),
         **_curve(model, reports),
     }
@@ -227,9 +224,12 @@ def measure_fitted(
 ) -> Values:
     """Recall by Hamming distance, bits in use and reconstruction of a fitted model."""
     data = load(which)
-    start = time.perf_counter()
+    wall, cpu = time.perf_counter(), time.process_time()
     codes = model.encode(data.base)
-    values: Values = {"encode_seconds": time.perf_counter() - start}
+    values: Values = {
+        "encode_seconds": time.perf_counter() - wall,
+        "encode_cpu_seconds": time.process_time() - cpu,
+    }
     query_codes = model.encode(data.queries)
     depth = min(DEPTHS[-1], len(data.base))
     found = hamming_neighbors(

@@ -23,7 +23,7 @@ from sghash.experiments.hashing import DEPTHS, draws_nothing
 REFERENCE = "ITQ"
 INTERVALS = "Bands and bars are 95 % intervals over seeds, where there are three or more."
 
-_CUT = "Curves far below leave the picture. "
+_CUT = "Curves far below ITQ run off the plot. "
 
 
 def series_of(name: str, x: Sequence[float], values: Sequence[Estimate]) -> tuple[Any, ...]:
@@ -144,18 +144,16 @@ def recall_by_bytes_drawing(
     label: str,
     *,
     title: str,
+    shown: Collection[str] | None = None,
+    named: str = "",
 ) -> Drawing:
     """Recall by stored bytes per vector, with the best within every budget named.
 
     `found` and `stored` are by (method, budget): what was measured, and all that is stored for a
-    row. A method stands where its bytes are, and wins a budget only if these fit into it.
+    row. A method stands where its bytes are, and wins a budget only if these fit into it. Of
+    `shown` and of all that win a budget curves are drawn, of everything by default; the name of
+    `named` is written beside it.
     """
-    curves = []
-    for name in names:
-        cells = sorted((cell for cell in found if cell[0] == name), key=lambda cell: stored[cell])
-        if cells:
-            x = [stored[cell] for cell in cells]
-            curves.append(series_of(name, x, [found[cell] for cell in cells]))
     budgets = sorted({budget for _, budget in found})
     compared = {}
     for budget in budgets:
@@ -164,17 +162,27 @@ def recall_by_bytes_drawing(
             best[cell[0]] = max(best.get(cell[0], 0.0), found[cell].mean)
         if len(best) > 1:
             compared[budget] = best
+    won = [
+        (budget, name, best[name])
+        for budget, best in compared.items()
+        for name in best_of(best)
+        if len(best_of(best)) < len(best)
+    ]
+    drawn = {*(names if shown is None else shown), *(name for _, name, _ in won)}
+    curves = []
+    for name in names:
+        cells = sorted((cell for cell in found if cell[0] == name), key=lambda cell: stored[cell])
+        if cells and name in drawn:
+            x = [stored[cell] for cell in cells]
+            curves.append(series_of(name, x, [found[cell] for cell in cells]))
 
     def make() -> Any:
         from sghash.plots.winners import Winner, recall_by_bytes
 
-        won = [
-            Winner(budget, name, best[name])
-            for budget, best in compared.items()
-            for name in best_of(best)
-            if len(best_of(best)) < len(best)
-        ]
-        return recall_by_bytes(curves, y_label=label, title=title, won=won, sizes=budgets)
+        return recall_by_bytes(
+            curves, y_label=label, title=title, won=[Winner(*one) for one in won], sizes=budgets,
+            named=named,
+        )  # fmt: skip
 
     caption = (
         f"{label} by bytes per vector, everything stored counted; above it the best within as many "

@@ -11,7 +11,14 @@ from typing import NamedTuple
 from sghash.errors import MissingData, MissingExtra
 from sghash.evaluation.tables import definitions
 from sghash.experiments import experiment
-from sghash.experiments.experiment import Context, Experiment, Row, Table, Verdict
+from sghash.experiments.experiment import (
+    NOT_IN_PAPER,
+    Context,
+    Experiment,
+    Row,
+    Table,
+    Verdict,
+)
 from sghash.experiments.history import EARLIER, why_changed
 from sghash.experiments.sets import checksum
 from sghash.report import Page
@@ -30,16 +37,20 @@ _ORIGINALS = (
     "of what the sections name for reconstruction, time, recall and inner product."
 )
 _WORDS = {
-    "agrees": "what we measured supports the claim",
+    "agrees": "what we measured supports the claim; if it is about every cell, SGH is ahead in "
+    "most and behind in none",
     "differs": "what we measured contradicts the claim, at least in part",
     "open": "the data or the differences do not suffice to say",
     "± ": "half of the 95 % interval of the mean over seeds (Student); none for a single seed",
-    "ahead, behind": "recalls differ by more than 0.005, and 0 lies outside of the interval of the "
-    "difference. Half of it is the root of two squares: half of the interval over seeds (Welch) "
-    "and half of the one over queries (paired bootstrap, 2,000 redraws, where rows keep what each "
-    "query found). Its level is such that of all that is said of a claim anything is due to chance "
-    "in 5 of 100 cases at most (Holm): behind counts every rival in every cell; ahead, which has "
-    "to hold for every rival, every cell. Intervals that are shown have 95 % each",
+    "ahead, behind": "the difference exceeds 0.005 and is significant at 5 % after Holm's "
+    "correction for the number of comparisons; the chance in the tables is the corrected one. "
+    "Errors over seeds (Welch) and over queries (paired bootstrap, 2,000 redraws) are added as "
+    "squares. Behind counts every rival in every cell; ahead, which has to hold for every rival, "
+    "every cell. The correction covers what is said of one model; each of our models, and the list "
+    "of the best in each cell, is corrected on its own. Intervals that are shown are uncorrected, "
+    "95 % each",
+    "not told apart": "neither: the difference may be small, or the seeds and queries too few; an "
+    "interval without 0 may still stand there, as the correction asks for more",
     "not known": "a rival was not measured there, or a method that draws has fewer than three "
     "seeds; a claim is open where it needs that comparison",
 }
@@ -138,7 +149,10 @@ def _add_changes(page: Page, results: Sequence[Result]) -> None:
         ]
         for r, before in known
     ]
-    headings = ["experiment", "verdict then", "verdict now", "judged otherwise", "why another"]
+    headings = [
+        "experiment", "verdict then", "verdict now", "what changed in the judging",
+        "why the verdict changed",
+    ]  # fmt: skip
     page.table(headings, cells)
 
 
@@ -160,7 +174,8 @@ def _add(page: Page, result: Result, *, quick: bool) -> None:
     found = result.experiment
     page.section(found.title)
     page.verdict(found.claim, result.verdict.outcome, result.verdict.sentence)
-    page.text(f"In the paper: {found.shown}. Here: {found.setup}")
+    is_ours = found.shown == NOT_IN_PAPER
+    page.text(found.setup if is_ours else f"In the paper: {found.shown}. Here: {found.setup}")
     if found.notes:
         page.text(found.notes)
     page.code(f"sghash reproduce {found.name}{' --quick' if quick else ''}")

@@ -18,43 +18,50 @@ from sghash.experiments.comparisons import (
 from sghash.experiments.experiment import Table
 
 Key = TypeVar("Key", bound=Hashable)
-AHEAD, EVEN, BEHIND, UNKNOWN = "ahead", "level", "behind", "not known"
+AHEAD, EVEN, BEHIND, UNKNOWN = "ahead", "not told apart", "behind", "not known"
 
 
 class Judgement(NamedTuple):
     """How something stands in a cell, the rival that decides, and the difference from it.
 
-    Not known: a rival was not measured there (`gap` is None), or has too few seeds.
+    Not known: a rival was not measured there (`gap` is None), or has too few seeds. `chance` is
+    how easily chance makes the difference, all comparisons counted in: at most `LEVEL` is needed.
     """
 
     word: str
     rival: str
     gap: Difference | None
     seeds: tuple[int, int]
+    chance: float = 1.0
 
 
 class Standing(NamedTuple):
-    """Cells in which something is ahead of, level with and behind all it is compared with."""
+    """Cells in which something is ahead of all others, not told apart from one, or behind one."""
 
     ahead: int
-    level: int
+    even: int
     behind: int
     unknown: int = 0
 
     def __str__(self) -> str:
-        text = f"ahead in {self.ahead}, level in {self.level}, behind in {self.behind}"
+        text = f"ahead in {self.ahead}, behind in {self.behind}, {EVEN} in {self.even}"
         text += f", not known in {self.unknown}" if self.unknown else ""
         return f"{text} of {sum(self)}"
 
 
+def counted_in(chances: Mapping[Key, float]) -> dict[Key, float]:
+    """Each chance as it is among all of them (Holm): those up to a level hold together at it."""
+    found: dict[Key, float] = {}
+    largest = 0.0
+    for place, key in enumerate(sorted(chances, key=lambda key: chances[key])):
+        largest = max(largest, min(1.0, (len(chances) - place) * chances[key]))
+        found[key] = largest
+    return found
+
+
 def holm(chances: Mapping[Key, float], level: float = LEVEL) -> set[Key]:
     """Those that all hold together, with a chance of `level` that any of them does not (Holm)."""
-    found: set[Key] = set()
-    for place, key in enumerate(sorted(chances, key=lambda key: chances[key])):
-        if chances[key] > level / (len(chances) - place):
-            break
-        found.add(key)
-    return found
+    return {key for key, chance in counted_in(chances).items() if chance <= level}
 
 
 def leads(
@@ -96,8 +103,12 @@ def judgements(
     }
     worse = {key: _chance(gap, least, -1) for key, gap in gaps.items()}
     better = {key: _chance(gap, least, 1) for key, gap in gaps.items()}
-    behind = holm(worse, level)
-    ahead = holm({place: max(better[place, rival] for rival in rivals) for place in places}, level)
+    of_worse = counted_in(worse)
+    of_better = counted_in(
+        {place: max(better[place, rival] for rival in rivals) for place in places}
+    )
+    behind = {key for key, chance in of_worse.items() if chance <= level}
+    ahead = {place for place, chance in of_better.items() if chance <= level}
     judged = {}
     for place in places:
         own = {rival: gaps[place, rival] for rival in rivals}
@@ -115,7 +126,8 @@ def judgements(
                   for cell in ((*place, method), (*place, rival)))  # fmt: skip
         gap = own[rival]
         shown = None if gap is None else gap._replace(mean=sign * gap.mean)
-        judged[place] = Judgement(word, rival, shown, (n[0], n[1]))
+        chance = of_worse[place, rival] if _mean(gap) < 0 else of_better[place]
+        judged[place] = Judgement(word, rival, shown, (n[0], n[1]), chance)
     return judged
 
 
@@ -141,8 +153,9 @@ def deciding_rivals(judged: Mapping[Cell, Judgement], method: str, caption: str)
     for place, one in judged.items():
         seeds = f"{one.seeds[0]}, {one.seeds[1]}"
         where = ", ".join(_place(part) for part in place)
-        cells.append([where, one.rival, *gap_cells(one.gap), seeds, one.word])
-    headings = ["where", "rival that decides", *GAP_HEADINGS, "seeds", method]
+        chance = "< 0.001" if one.chance < 0.001 else f"{one.chance:.3f}"
+        cells.append([where, one.rival, *gap_cells(one.gap), chance, seeds, one.word])
+    headings = ["where", "closest rival", *GAP_HEADINGS, "chance (Holm)", "seeds", method]
     return Table(headings, cells, caption)
 
 
@@ -164,13 +177,13 @@ def gap_cells(gap: Difference | None, digits: int = 3) -> list[str]:
 
 
 def outcome_of(stand: Standing) -> str:
-    """Whether "the best everywhere" holds: never behind, and ahead more often than level.
+    """Whether "the best everywhere" holds: never behind, and ahead in most cells.
 
     One cell behind contradicts it, whatever is missing; nothing supports it where something is.
     """
     if stand.behind:
         return "differs"
-    return "agrees" if stand.ahead > stand.level and not stand.unknown else "open"
+    return "agrees" if stand.ahead > stand.even and not stand.unknown else "open"
 
 
 def outcome_of_bounds(gaps: Sequence[Difference | None]) -> str:

@@ -50,11 +50,13 @@ def recall_by_bytes(
     title: str = "",
     won: Sequence[Winner] | None = None,
     sizes: Sequence[float] | None = None,
+    named: str = "",
 ) -> Any:
     """Draw curves by bytes per vector; those that win somewhere are heavy and named; a Figure.
 
     `won` are the winners where sizes are budgets that codes of many lengths fit into, `sizes` what
-    the axis names; both are taken from the curves where they are not given.
+    the axis names; both are taken from the curves where they are not given. The curve `named` has
+    its name beside it.
     """
     curves = check_series(series)
     won = winners(curves) if won is None else won
@@ -73,9 +75,20 @@ def recall_by_bytes(
         ticks = sizes or sorted({float(x) for curve in curves for x in np.asarray(curve.x, float)})
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         _name_winners(above, won, names, style_of)
+        for curve in curves:
+            if curve.name == named:
+                _write_beside(axes, curve, style_of[named].colour)
         above.set_title(title)
         place_legend(figure, axes)
     return figure
+
+
+def _write_beside(axes: Any, curve: Series, colour: Any) -> None:
+    at = (float(np.asarray(curve.x, float)[-1]), float(np.asarray(curve.y, float)[-1]))
+    axes.annotate(
+        curve.name, at, xytext=(8, -16), textcoords="offset points", color=colour,
+        fontweight="bold",
+    )  # fmt: skip
 
 
 def _name_winners(

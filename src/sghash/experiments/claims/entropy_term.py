@@ -25,13 +25,13 @@ from sghash.experiments.experiment import (
 from sghash.experiments.findings import ends
 from sghash.experiments.hashing import measure_model, options_of_model
 from sghash.experiments.sets import TEXTS, WORDS, BenchSet, image_sets, load
-from sghash.experiments.standings import leads
+from sghash.experiments.standings import leads, worst_of
 from sghash.models import model_class
 
 STORE = "entropy_term"
 LENGTHS, QUICK_LENGTHS = (32, 128), (16,)
 #: The entropy is judged at all lengths, the draws at the first.
-SEEDS, DRAW_SEEDS = 5, 3
+SEEDS = 5
 FULL, WITHOUT, FIXED = "the paper's", "no entropy", "no draws"
 #: The paper's training; without the entropy, the prior kept; and with bits rounded, not drawn.
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -58,7 +58,7 @@ def run(context: Context) -> list[Row]:
     for which, n_bits, variant in product(sets_of(context), lengths, VARIANTS):
         if variant == FIXED and n_bits != lengths[0]:
             continue
-        for seed in range(min(context.seeds, DRAW_SEEDS if variant == FIXED else SEEDS)):
+        for seed in range(min(context.seeds, SEEDS)):
             settings = {
                 **which.settings(),
                 "variant": variant,
@@ -132,21 +132,22 @@ def verdict(rows: Sequence[Row]) -> Verdict:
         f"{lost[(*place, WITHOUT)].mean:.1f} and {used[(*place, WITHOUT)].mean:.1f} without"
         for place in places
     ]
-    summary = (
-        f"The entropy saves bits in {saved.count(1)} of {len(saved)} cells, wastes more in "
-        f"{saved.count(-1)}; draws speed training up on {faster.count(1)} of {len(faster)} sets, "
-        f"slow it down on {faster.count(-1)}. "
-    )
     is_whole = len(places) == len(cells) and all(gap.seeds is not None for gap in gaps)
-    return Verdict(_outcome(saved, faster, is_whole), summary + "; ".join(said) + ".")
+    halves = [_outcome(signs, is_whole) for signs in (saved, faster)]
+    summary = (
+        f"First half, {halves[0]}: the entropy saves bits in {saved.count(1)} of {len(saved)} "
+        f"cells and wastes more in {saved.count(-1)}. Second half, {halves[1]}: after a tenth of "
+        f"the steps the error is lower with draws on {faster.count(1)} of {len(faster)} sets and "
+        f"higher on {faster.count(-1)}. "
+    )
+    return Verdict(worst_of(halves), summary + "; ".join(said) + ".")
 
 
-def _outcome(saved: Sequence[int], faster: Sequence[int], is_whole: bool) -> str:
-    """Both parts of the claim have to hold in most cells, to fail in none, and to be known."""
-    if -1 in (*saved, *faster):
+def _outcome(signs: Sequence[int], is_whole: bool) -> str:
+    """A half of the claim has to hold in most cells, to fail in none, and to be known."""
+    if -1 in signs:
         return "differs"
-    halves = [2 * signs.count(1) > len(signs) for signs in (saved, faster)]
-    return "agrees" if all(halves) and is_whole else "open"
+    return "agrees" if 2 * signs.count(1) > len(signs) and is_whole else "open"
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
@@ -208,7 +209,7 @@ EXPERIMENT = Experiment(
     setup=f"MNIST, SIFT, GIST, word vectors and text embeddings, at most {MOST_ROWS:,} vectors of "
     f"each, {LENGTHS[0]} and {LENGTHS[1]} bits, {SEEDS} seeds: the paper's training, and the same "
     "with the entropy of q(h|x) taken out of its divergence while the prior stays. At "
-    f"{LENGTHS[0]} bits, {DRAW_SEEDS} seeds, also with bits rounded instead of drawn, as a "
+    f"{LENGTHS[0]} bits also with bits rounded instead of drawn, as a "
     "deterministic autoencoder has them. Bits are saved where fewer are constant or repeated, or, "
     f"where none is, where more than {LEAST_BITS:g} more are in use.",
     notes="What may explain a difference: where every bit is worth much more than its price none "

@@ -14,11 +14,13 @@ from sghash.experiments.comparisons import (
     difference,
     estimates,
     measurements,
+    numbers_of,
     text_of,
 )
 from sghash.experiments.contenders import others, own
 from sghash.experiments.contenders.contender import Contender, measure
 from sghash.experiments.experiment import (
+    NOT_IN_PAPER,
     Context,
     Drawing,
     Experiment,
@@ -27,6 +29,7 @@ from sghash.experiments.experiment import (
     Verdict,
     check_rows,
 )
+from sghash.experiments.findings import span
 from sghash.experiments.hashing import reconstructing, spec_for
 from sghash.experiments.pictures import recall_by_bytes_drawing, within
 from sghash.experiments.sets import QUICK_CLUSTERS, TEXTS, BenchSet
@@ -49,7 +52,7 @@ JUDGED = "recall10@10"
 SGH, NEAR, HIDDEN = "SGH", "SGH(neighbors=10)", "SGH(hidden=512, neighbors=10)"
 TURNED = "SignHashing(threshold='mean', rotate=True)"
 WORDS = {1: AHEAD, 0: EVEN, -1: BEHIND}
-JOINED = {AHEAD: "ahead of", EVEN: "level with", BEHIND: "behind", UNKNOWN: "beside"}
+JOINED = {AHEAD: "ahead of", EVEN: "not told apart from", BEHIND: "behind", UNKNOWN: "beside"}
 
 
 def contenders(context: Context) -> dict[str, Contender]:
@@ -238,18 +241,20 @@ def _everything(rows: Sequence[Row]) -> Table:
     by = ("bytes", "method")
     columns = ("stored_bytes", *VALUES, "query_milliseconds", "build_seconds", "learned_from")
     found = {value: estimates(rows, value, by) for value in columns}
+    # From least to most where seeds decide otherwise.
+    sizes = {cell: span(own, ".0f") for cell, own in numbers_of(rows, "stored_bytes", by).items()}
     draws = {row["settings"]["method"]: row["settings"]["draws"] for row in rows}
     cells = []
     for size, name in sorted(found[JUDGED], key=lambda cell: found["stored_bytes"][cell].mean):
         here = {value: found[value][size, name] for value in columns}
         cells.append([
             name,
-            f"{here['stored_bytes'].mean:.0f}",
+            sizes[size, name],
             *(text_of(here[value]) for value in VALUES),
             f"{here['query_milliseconds'].mean:.2f}",
             f"{here['build_seconds'].mean:.1f}",
             f"{here['learned_from'].mean:,.0f}" if here["learned_from"].mean else "nothing",
-            str(here[JUDGED].n) if draws[name] else "draws nothing",
+            str(here[JUDGED].n) if draws[name] else "deterministic",
         ])  # fmt: skip
     headings = [
         "method", "bytes a row", "Recall10@10", "Recall10@100", "one query, ms", "build, s",
@@ -273,7 +278,7 @@ EXPERIMENT = Experiment(
     title="Text embeddings at equal bytes",
     claim="Beyond the paper: how learned codes stand to what vector databases store today, at "
     "equal bytes.",
-    shown="not in the paper",
+    shown=NOT_IN_PAPER,
     setup="58,000 MiniLM embeddings of 384 numbers (1,536 bytes), 500 queries, cosine. Bytes are "
     "all that grows with a row: codes, factors, kept vectors, ids and graphs where an index has "
     "them; not what is stored once. Signs are those of the first numbers, as with embeddings that "

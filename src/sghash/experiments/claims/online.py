@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from sghash.experiments.comparisons import (
     LEAST_SEEDS,
+    Difference,
+    Measured,
     difference,
     estimates,
     measurements,
@@ -27,6 +30,7 @@ from sghash.experiments.experiment import (
 from sghash.experiments.findings import listed
 from sghash.experiments.hashing import (
     DEFAULT,
+    PAPER,
     make_model,
     measure_fitted,
     measure_model,
@@ -40,11 +44,15 @@ from sghash.experiments.standings import outcome_of_bounds
 
 STORE = "online"
 N_BITS, QUICK_BITS = 32, 16
-SEEDS = 3
+#: Fits take a second each: so many seeds for each of those that the context asks for.
+TIMES_SEEDS = 2
 PIECES = 50
 BATCH = 500
-ONLINE, SAME, FULL = "online, one pass", "batch, as many vectors", "batch, default"
-VALUE = "recall10@100"
+ONLINE, SAME, FULL = "online, one pass", "batch, as many vectors", "batch, usual training"
+#: Ways of learning, and with which models each is tried.
+WAYS = ((PAPER, (ONLINE, SAME, FULL)), (DEFAULT, (ONLINE, SAME, FULL)), ("ITQ", (FULL,)))
+VALUE, CPU = "recall10@100", "cpu_seconds"
+BY = ("model", "way")
 #: Online learning may lose this share of the recall.
 ALLOWED = 0.03
 
@@ -54,41 +62,45 @@ def run(context: Context) -> list[Row]:
     which = context.pick(QUICK_CLUSTERS, SIFT)
     n_bits = context.pick(QUICK_BITS, N_BITS)
     rows = []
-    for seed in range(min(context.seeds, SEEDS)):
-        for way in (ONLINE, SAME, FULL, "ITQ"):
-            spec = spec_of(context, way)
+    for seed, (model, ways) in product(range(TIMES_SEEDS * context.seeds), WAYS):
+        for way in ways:
+            spec = spec_of(context, model, way)
             settings = {
                 **which.settings(),
+                "model": model,
                 "way": way,
                 "options": options_of(spec, n_bits, which.metric),
                 "n_bits": n_bits,
                 "seed": seed,
             }
-            measure = _Measure(context, which, way, n_bits, seed)
+            measure = _Measure(context, which, spec, way, n_bits, seed)
             rows.append(context.measured(STORE, settings, measure))
     return rows
 
 
-def spec_of(context: Context, way: str) -> str:
-    """The model of a way: pieces have no neighbours, so they are compared without a ranking."""
-    names = {"ITQ": "ITQ", FULL: DEFAULT}
-    return spec_for(context, names[way]) if way in names else reconstructing()
+def spec_of(context: Context, model: str, way: str) -> str:
+    """What is fitted: pieces have no neighbours, so our default learns from them without any."""
+    if model == DEFAULT and way != FULL:
+        return reconstructing()
+    return spec_for(context, model)
 
 
 class _Measure:
     """One way of learning."""
 
-    def __init__(self, context: Context, which: BenchSet, way: str, n_bits: int, seed: int) -> None:
-        self.context, self.which, self.way = context, which, way
+    def __init__(
+        self, context: Context, which: BenchSet, spec: str, way: str, n_bits: int, seed: int
+    ) -> None:
+        self.context, self.which, self.spec, self.way = context, which, spec, way
         self.n_bits, self.seed = n_bits, seed
 
     def __call__(self) -> Values:
-        spec = spec_of(self.context, self.way)
-        model: Any = make_model(spec, self.n_bits, self.seed, self.which.metric)
+        model: Any = make_model(self.spec, self.n_bits, self.seed, self.which.metric)
         if self.way == ONLINE:
             return self._online(model)
         if self.way == SAME:
-            model.set_params(n_steps=None, recipe__n_passes=1.0)
+            n_steps = max(1, len(load(self.which).base) // BATCH)
+            model.set_params(n_steps=n_steps, batch_size=BATCH)
         return measure_model(self.context, self.which, model, neighbors=(10,))
 
     def _online(self, model: Any) -> Values:
@@ -97,78 +109,101 @@ class _Measure:
         size = -(-len(base) // PIECES)
         seen, recalls, seconds, values = [], [], 0.0, {}
         for number in range(PIECES):
-            start = time.perf_counter()
+            start = time.process_time()
             model.partial_fit(base[number * size : (number + 1) * size])
-            seconds += time.perf_counter() - start
+            seconds += time.process_time() - start
             if number + 1 in (1, 2, 5, 10, 20, PIECES):
                 values = measure_fitted(self.context, self.which, model, neighbors=(10,))
                 seen.append(min((number + 1) * size, len(base)))
                 recalls.append(values[VALUE])
-        return {**values, "train_seconds": seconds, "vectors_seen": seen, "recall_seen": recalls}
+        return {**values, CPU: seconds, "vectors_seen": seen, "recall_seen": recalls}
 
 
 def verdict(rows: Sequence[Row]) -> Verdict:
-    """Does one pass in pieces come near a fit with as many vectors?"""
-    found = {cell[0]: v for cell, v in measurements(check_rows(rows), VALUE, ("way",)).items()}
-    said = "; ".join(
-        f"{way} {text_of(value.seeds)}, {value.seeds.n} seeds" for way, value in found.items()
-    )
-    if not {ONLINE, SAME, FULL} <= set(found):
-        return Verdict("open", f"Recall10@100: {said}. Not all ways were measured.")
-    # Above 0 where less is lost than is allowed.
-    spare = difference(found[ONLINE], scaled(found[SAME], 1 - ALLOWED))
-    batch = found[SAME].seeds.mean
-    share = 100 * found[ONLINE].seeds.mean / batch
-    told = f"One pass over the stream reaches {share:.1f} % of a batch training on as many vectors"
+    """Does one pass in pieces come near a fit with as many vectors, by the paper's recipe?"""
+    found = measurements(check_rows(rows), VALUE, BY)
+    said, outcome = [], "open"
+    for model, ways in WAYS:
+        own = {way: found[model, way] for way in ways if (model, way) in found}
+        if not own:
+            continue
+        numbers = "; ".join(
+            f"{way} {text_of(value.seeds)}, {value.seeds.n} seeds" for way, value in own.items()
+        )
+        if {ONLINE, SAME, FULL} <= set(own):
+            # Above 0 where less is lost than is allowed.
+            spare = difference(own[ONLINE], scaled(own[SAME], 1 - ALLOWED))
+            numbers += f". {_told(model, own, spare)}"
+            if model == PAPER:
+                outcome = outcome_of_bounds([spare._replace(mean=-spare.mean)])
+        said.append(f"{model}: {numbers}")
+    return Verdict(outcome, f"Recall10@100. {'. '.join(said)}.")
+
+
+def _told(model: str, own: Mapping[str, Measured], spare: Difference) -> str:
+    batch = own[SAME].seeds.mean
+    share = 100 * own[ONLINE].seeds.mean / batch
+    told = f"One pass reaches {share:.1f} % of a batch training on as many vectors"
     if spare.half is None:
         told += f", with fewer than {LEAST_SEEDS} seeds"
     else:
         ends = (share + sign * 100 * spare.half / batch for sign in (-1, 1))
         told += f" (95 % interval {' to '.join(f'{end:.1f}' for end in ends)} %)"
-    outcome = outcome_of_bounds([spare._replace(mean=-spare.mean)])
-    return Verdict(
-        outcome,
-        f"Recall10@100: {said}. {told}, where {100 * (1 - ALLOWED):.0f} % were asked for, and "
-        f"{100 * found[ONLINE].seeds.mean / found[FULL].seeds.mean:.1f} % of the default training.",
-    )
+    if model == PAPER:
+        told += f", where {100 * (1 - ALLOWED):.0f} % were asked for"
+    usual = 100 * own[ONLINE].seeds.mean / own[FULL].seeds.mean
+    return f"{told}, and {usual:.1f} % of its usual training"
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
     """Recall along the stream, and the final numbers."""
     check_rows(rows)
-    names = (VALUE, "reconstruction_error", "train_seconds")
-    found = {name: estimates(rows, name, ("way",)) for name in names}
+    names = (VALUE, "reconstruction_error", CPU)
+    found = {name: estimates(rows, name, BY) for name in names}
     cells = [
-        [way, *(text_of(found[name].get((way,)), 3 if name == VALUE else 1) for name in names)]
-        for (way,) in found[VALUE]
+        [*cell, *(text_of(found[name].get(cell), 3 if name == VALUE else 1) for name in names)]
+        for cell in found[VALUE]
     ]
-
-    online = [row["values"] for row in rows if row["settings"]["way"] == ONLINE]
     points = [
-        {"settings": {"x": x}, "values": {"y": y}}
-        for values in online
-        for x, y in zip(values["vectors_seen"], values["recall_seen"], strict=True)
+        {"settings": {"model": row["settings"]["model"], "x": x}, "values": {"y": y}}
+        for row in rows
+        if row["settings"]["way"] == ONLINE
+        for x, y in zip(row["values"]["vectors_seen"], row["values"]["recall_seen"], strict=True)
     ]
-    by_seen = estimates(points, "y", ("x",))
-    x = [cell[0] for cell in by_seen]
-    levels = {way: found[VALUE][way,].mean for way in (SAME, FULL, "ITQ")}
+    by_seen = estimates(points, "y", ("model", "x"))
+    curves, told = [], []
+    for model in dict.fromkeys(cell[0] for cell in by_seen):
+        here = {cell[1]: value for cell, value in by_seen.items() if cell[0] == model}
+        curves.append(series_of(f"{model}, {ONLINE}", list(here), list(here.values())))
+        first, last = min(here), max(here)
+        told.append(
+            f"{model} goes from {here[first].mean:.3f} after {first:,} vectors to "
+            f"{here[last].mean:.3f} after {last:,}"
+        )
+    levels = {
+        f"{model}, {way}": value.mean
+        for (model, way), value in found[VALUE].items()
+        if way == FULL or (model, way) == (PAPER, SAME)
+    }
 
     def make() -> Any:
         from sghash.plots import lines
 
         return lines(
-            [series_of(ONLINE, x, list(by_seen.values()))], x_label="vectors seen",
+            curves, x_label="vectors seen",
             y_label="Recall10@100", x_scale="log", title="Learning along a stream", levels=levels,
             size=(7.4, 4.0),
         )  # fmt: skip
 
     caption = "Recall10@100 of the model after parts of the stream; levels are batch trainings."
-    told = f"It goes from {by_seen[x[0],].mean:.3f} after {x[0]:,} vectors to "
-    told += f"{by_seen[x[-1],].mean:.3f} after {x[-1]:,}; the levels are "
-    told += listed([f"{way} {level:.3f}" for way, level in levels.items()])
+    of_levels = listed([f"{name} {level:.3f}" for name, level in levels.items()])
     return [
-        Drawing(make, caption, f"{caption} {told}."),
-        Table(["way", "Recall10@100", "squared error", "seconds"], cells, "After all vectors"),
+        Drawing(make, caption, f"{caption} {'; '.join(told)}; the levels are {of_levels}."),
+        Table(
+            ["method", "way", "Recall10@100", "squared error", "processor seconds"],
+            cells,
+            "After all vectors",
+        ),
     ]
 
 
@@ -177,10 +212,12 @@ EXPERIMENT = Experiment(
     title="Online learning",
     claim="Distributional SGD is simple and amenable to online settings.",
     shown="Section 3.1, in words",
-    setup=f"500,000 SIFT descriptors in {PIECES} pieces, each seen once, {N_BITS} bits, {SEEDS} "
-    "seeds, beside a batch training on as many vectors, our default training and ITQ. Amenable: "
-    f"no more than {100 * ALLOWED:.0f} % of Recall10@100 is lost to the batch training, with all "
-    "of the 95 % interval over seeds and queries.",
+    setup=f"500,000 SIFT descriptors in {PIECES} pieces, each seen once, {N_BITS} bits, 10 seeds, "
+    "beside a batch training on as many vectors, the usual training and ITQ. Judged is the paper's "
+    "recipe, cut to the steps of one pass; our default, whose neighbours a stream does not have, "
+    f"learns from it for reconstruction alone. Amenable: no more than {100 * ALLOWED:.0f} % of "
+    "Recall10@100 is lost to the batch training, with all of the 95 % interval over seeds and "
+    "queries.",
     notes="What may explain a difference: every vector is seen once, in 1,000 steps, and the "
     "first pieces are all that the start is made from.",
     run=run,

@@ -57,7 +57,7 @@ def draw(rows: Sequence[Row]) -> list[Table | Drawing]:
         parts.append(by_length_differences(here, VALUE, "Recall100@100", title=name))
         parts.append(by_length_table(here, VALUE, f"{name}: Recall100@100"))
     found = measurements(rows, VALUE, BY, fixed=draws_nothing)
-    caption = f"Recall100@100: {PAPER} and that of the paper's rivals that decides"
+    caption = f"Recall100@100: {PAPER} beside its closest rival"
     return [*parts, deciding_rivals(judgements(found, PAPER, RIVALS), PAPER, caption)]
 
 

@@ -11,6 +11,8 @@ from sghash.experiments.comparisons import (
     difference,
     estimates,
     measurements,
+    medians,
+    seconds_text,
     text_of,
 )
 from sghash.experiments.experiment import (
@@ -72,7 +74,10 @@ def verdict(rows: Sequence[Row], *, judged: str = PAPER) -> Verdict:
             f"Recall{k}@N, mean over N from {k} to 1000, against all of the paper's rivals: "
             + "; ".join(f"{model} {stand}" for model, stand in own.items())
         )
-    said.append(f"Best in each cell by Recall10@N, with all that are level: {_winners(found)}")
+    said.append(
+        "Best in each cell by Recall10@N, with all that are not told apart from it: "
+        + _winners(found)
+    )
     outcome = worst_of([outcome_of(stand) for stand in stands[judged].values()])
     return Verdict(outcome, ". ".join(said) + ".")
 
@@ -105,7 +110,7 @@ def draw(rows: Sequence[Row], *, judged: str = PAPER) -> list[Table | Drawing]:
     decided = judgements(_by_k(rows), judged, RIVALS)
     for k in NEIGHBORS:
         here = {place[1:]: one for place, one in decided.items() if place[0] == k}
-        caption = f"Recall{k}@N, mean over N: {judged} and that of the paper's rivals that decides"
+        caption = f"Recall{k}@N, mean over N: {judged} beside its closest rival"
         parts.append(deciding_rivals(here, judged, caption))
     for name in sets:
         parts += [_table(rows, name), _times(rows, name)]
@@ -113,7 +118,7 @@ def draw(rows: Sequence[Row], *, judged: str = PAPER) -> list[Table | Drawing]:
 
 
 def _winners(found: Mapping[Cell, Measured]) -> str:
-    """Per cell the method that finds most, and all that seeds and queries leave level with it."""
+    """Per cell the method that finds most, and all that are not told apart from it."""
     winners = []
     for place in dict.fromkeys(cell[:-1] for cell in found if cell[0] == 10):
         here = {cell[-1]: value for cell, value in found.items() if cell[:-1] == place}
@@ -142,19 +147,19 @@ def _times(rows: Sequence[Row], name: str) -> Table:
     here = [row for row in rows if row["settings"]["set"] == name]
     lengths = list(dict.fromkeys(row["settings"]["n_bits"] for row in here))
     models = list(dict.fromkeys(row["settings"]["model"] for row in here))
-    values = {"train_seconds": "train", "encode_seconds": "encode"}
-    found = {value: estimates(here, value, ("n_bits", "model")) for value in values}
+    values = {"cpu_seconds": "train", "encode_cpu_seconds": "encode"}
+    found = {value: medians(here, value, ("n_bits", "model")) for value in values}
     seeds = {m: len({r["settings"]["seed"] for r in here if r["settings"]["model"] == m})
              for m in models}  # fmt: skip
     cells = [
-        [m, *(text_of(found[value].get((n, m)), 2) for value in values for n in lengths),
+        [m, *(seconds_text(found[value].get((n, m))) for value in values for n in lengths),
          rows_seen(m, here[0]["settings"]["n_vectors"]), str(seeds[m])]
         for m in models
     ]  # fmt: skip
     headings = [f"{said} s, {n} bits" for said in values.values() for n in lengths]
     caption = (
-        f"{name}: seconds to learn from the number of vectors in the last columns, and to encode "
-        "all"
+        f"{name}: processor seconds to learn from the number of vectors in the last columns, and "
+        "to encode all; medians over seeds"
     )
     return Table(["method", *headings, "learned from", "seeds"], cells, caption)
 

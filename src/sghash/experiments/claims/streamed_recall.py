@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from itertools import product
 
-from sghash.experiments.comparisons import difference, measurements
+from sghash.experiments.comparisons import LEAST_RECALL, difference, measurements
 from sghash.experiments.experiment import (
     Context,
     Drawing,
@@ -108,7 +108,7 @@ def verdict(rows: Sequence[Row]) -> Verdict:
             if name == model and (n, "ITQ") in found
         ]
         gaps = [difference(one, itq) for _, _, one, itq in pairs]
-        signs = leads(gaps, 0.002)
+        signs = leads(gaps, LEAST_RECALL)
         ahead += signs if model == PAPER else []
         for k in by_k:
             own = [sign for (kind, *_), sign in zip(pairs, signs, strict=True) if kind == k]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from sghash.data.catalog import CATALOG
 from sghash.experiments.comparisons import estimates, text_of
 from sghash.experiments.experiment import (
+    NOT_IN_PAPER,
     Context,
     Drawing,
     Experiment,
@@ -53,7 +54,7 @@ def study(
         name=name,
         title=title,
         claim=question,
-        shown="not in the paper",
+        shown=NOT_IN_PAPER,
         setup=setup,
         run=run,
         verdict=verdict,
