@@ -196,7 +196,7 @@ def test_an_interrupt_cancels_and_the_next_call_goes_on(client, files, tmp_path,
         build(callback=interrupt)
     assert len(Collection.open(tmp_path / "c")) == 0
     with build(callback=lambda *_: None) as c:
-        same(c, one_process(tmp_path / "o", files, model), vectors[:5])
+        same(c, one_process(tmp_path / "o", files, model, keep_vectors="int8"), vectors[:5])
     assert not (tmp_path / "c" / "staged").exists()
 
 

@@ -56,9 +56,9 @@ def files(tmp_path, vectors):
     return tmp_path / "files"
 
 
-def assert_complete(built, path, files, model, queries):
+def assert_complete(built, path, files, model, queries, **options):
     """The collection is what one process makes of the files, to the last byte."""
-    with Collection.create(path, model) as one:
+    with Collection.create(path, model, **options) as one:
         one.add(np.asarray(sghash.open_vectors(files)))
     assert np.array_equal(built.ids, one.ids) and built.verify().n_rows == N
     assert np.array_equal(built.get(built.ids).codes, one.get(one.ids).codes)
@@ -199,7 +199,8 @@ def test_a_killed_scheduler_leaves_nothing_visible(
     client.close(timeout=5)
     assert len(Collection.open(tmp_path / "c")) == 0
     with build(client=processes) as built:
-        assert_complete(built, tmp_path / "o", files, model, vectors[:9])
+        one = tmp_path / "o"
+        assert_complete(built, one, files, model, vectors[:9], keep_vectors="float16")
 
 
 def test_a_cancelled_job_leaves_the_collection_as_it_was(
