@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -81,3 +82,22 @@ def test_two_names_are_exchanged(tmp_path):
     assert right.is_dir() and left.read_bytes() == b"a file"
     with pytest.raises(FileNotFoundError):
         exchange(left, tmp_path / "nothing")
+
+
+def test_asking_for_the_usual_mode_changes_nothing_for_other_threads(monkeypatch):
+    before = os.umask(0o027)
+    try:
+        for hide in (False, True):
+            if hide:  # a system that does not tell
+                monkeypatch.setattr("builtins.open", _no_file)
+            with ThreadPoolExecutor(4) as pool:
+                found = set(pool.map(lambda _: usual_mode(), range(4000)))
+            assert found == {0o640}
+            assert os.umask(0o027) == 0o027
+    finally:
+        monkeypatch.undo()
+        os.umask(before)
+
+
+def _no_file(*arguments, **options):
+    raise FileNotFoundError

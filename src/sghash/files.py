@@ -8,6 +8,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ _REASONS = {
 #: Device and number of a file.
 Place = tuple[int, int]
 
+_ASKING = threading.Lock()
 # What renameat2 answers where the system or the file system cannot exchange.
 _NO_EXCHANGE = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -77,9 +79,20 @@ def sync_folder(folder: Path) -> None:
 
 def usual_mode() -> int:
     """Return the mode that open() gives a new file; temporary files are private at first."""
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
+    return 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    """What new files are denied. Asking the system means setting it, for every thread at once."""
+    with suppress(OSError, ValueError), open("/proc/self/status", encoding="ascii") as status:
+        for line in status:
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    with _ASKING:
+        # Files that other threads make meanwhile are private, and no thread sees another's answer.
+        umask = os.umask(0o077)
+        os.umask(umask)
+    return umask
 
 
 def write_atomically(path: str | os.PathLike[str], write: Callable[[BinaryIO], object]) -> None:

@@ -158,8 +158,13 @@ def check_ids(ids: ArrayLike, n: int | None = None, *, name: str = "ids") -> Ids
         raise InvalidInput(f"{name} must be one row of whole numbers ({error})") from error
     if array.size == 0 and array.dtype == np.float64:
         array = array.astype(np.int64)
+    if array.dtype == np.uint64 and (not array.size or int(array.max()) <= MAX_ID):
+        array = array.astype(np.int64)
     if array.dtype.kind not in "iu" or array.dtype == np.uint64:
-        raise InvalidDtype(f"{name} must be whole numbers that fit int64, got {array.dtype}")
+        raise InvalidDtype(
+            f"{name} must be whole numbers that fit int64, got {array.dtype}: convert them, or "
+            "give texts as keys"
+        )
     if array.ndim == 0:
         array = array[None]
     if array.ndim != 1:
@@ -167,7 +172,10 @@ def check_ids(ids: ArrayLike, n: int | None = None, *, name: str = "ids") -> Ids
     if n is not None and len(array) != n:
         raise InvalidInput(f"got {len(array)} {name} for {n} rows: give one per row")
     if len(array) and int(array.min()) < 0:
-        raise InvalidInput(f"{name} must not be negative (-1 marks a missing neighbour)")
+        raise InvalidInput(
+            f"{name} must not be negative: -1 marks a neighbour that is missing, leave it out with "
+            "ids[ids >= 0]"
+        )
     if len(array) and int(array.max()) > MAX_ID:
         raise InvalidInput(
             f"{name} must be at most {MAX_ID} (2**63 - 2), got {array.max()}: choose smaller ones"
@@ -200,6 +208,11 @@ def check_vectors(
 ) -> Vectors:
     """Return vectors as a contiguous (n, d) float32 array of finite numbers; 1-D is one row."""
     refuse_frame(vectors)
+    if isinstance(vectors, (str, os.PathLike)):
+        raise InvalidDtype(
+            f"{name} must be real numbers, got the text {os.fspath(vectors)!r}: embed texts with a "
+            "model first, or open a file with sghash.open_vectors"
+        )
     try:
         array = np.asarray(vectors)
     except (ValueError, TypeError) as error:
@@ -208,8 +221,9 @@ def check_vectors(
             "np.stack(rows)"
         ) from error
     if array.dtype.kind not in "fiub" or array.dtype.itemsize > 8:
-        remedy = ": embed texts with a model first" if array.dtype.kind in "UT" else ""
-        raise InvalidDtype(f"{name} must be real numbers, got {array.dtype}{remedy}")
+        raise InvalidDtype(
+            f"{name} must be real numbers, got {array.dtype}{_remedy(vectors, array)}"
+        )
     if array.ndim == 1:
         array = array[None, :]
     if array.ndim != 2:
@@ -226,6 +240,17 @@ def check_vectors(
             f"{name} contain NaN or infinite values (in float32): clean or rescale them first"
         )
     return array
+
+
+def _remedy(vectors: Any, array: NDArray[Any]) -> str:
+    """What to do with something that is no table of numbers."""
+    if array.dtype.kind in "UT":
+        return ": embed texts with a model first"
+    if hasattr(vectors, "toarray"):
+        return ": give x.toarray()"
+    if array.dtype.kind == "O" and array.ndim == 1 and len(array) and hasattr(array[0], "__len__"):
+        return ": make one array of them, as in np.stack(list(x))"
+    return ""
 
 
 def check_choice(value: Any, choices: tuple[str, ...], *, name: str) -> str:

@@ -99,3 +99,15 @@ def test_a_polars_expression_gives_the_same_answer(n_bits, lazy, rng):
         assert found["distance"].to_list() == right.distances[row].tolist()
     with pytest.raises(InvalidInput, match="one query"):
         hamming_distance(queries, n_bits)
+
+
+@pytest.mark.parametrize("claimed", [1004, 3_001_003, 40_001_003])
+@pytest.mark.parametrize("layout", ["words", "bytes"])
+def test_a_length_that_is_only_claimed_is_refused(layout, claimed, tmp_path, rng):
+    path = tmp_path / "codes.arrow"
+    codes = random_codes(rng, 1003, 64)
+    write_codes(path, codes, n_bits=64, fingerprint=FINGERPRINT, layout=layout)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace((1003).to_bytes(8, "little"), claimed.to_bytes(8, "little")))
+    with pytest.raises(BadFile):
+        read_codes(path)

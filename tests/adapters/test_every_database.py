@@ -324,7 +324,18 @@ def test_bad_input_changes_nothing(engine, places):
 
 @every_engine
 @pytest.mark.parametrize(
-    "name", ['x"; DROP TABLE codes; --', "", "a b", "1a", "x" * 56, None, "sghash_indexes", "é"]
+    "name",
+    [
+        'x"; DROP TABLE codes; --',
+        "",
+        "a b",
+        "1a",
+        "x" * 56,
+        None,
+        "sghash_indexes",
+        "é",
+        "Sghash_Rows",
+    ],
 )
 def test_hostile_names_are_refused(engine, name, places):
     with ENGINES[engine](8, places) as index:

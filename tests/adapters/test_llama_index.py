@@ -25,6 +25,7 @@ from llama_index.core.vector_stores import (  # noqa: E402
 from llama_index.core.vector_stores.types import VectorStoreQueryMode  # noqa: E402
 
 from sghash import Collection, InvalidInput  # noqa: E402
+from sghash.adapters.frameworks import llama_index  # noqa: E402
 from sghash.adapters.frameworks.llama_index import SghashLlamaStore  # noqa: E402
 
 WIDTH = 24
@@ -177,3 +178,37 @@ def test_bad_input_is_a_sentence(store, tmp_path):
     store.client.add(np.ones((1, WIDTH), np.float32))
     with pytest.raises(InvalidInput, match="not added as nodes"):
         store.get_nodes()
+
+
+def test_only_what_is_asked_for_is_read(index, store, monkeypatch):
+    read = []
+    plain = llama_index.read_records
+
+    def counted(state, ids, model, wanted):
+        read.append((len(ids), wanted))
+        return plain(state, ids, model, wanted)
+
+    monkeypatch.setattr(llama_index, "read_records", counted)
+    assert [n.node_id for n in store.get_nodes(["node-7", "never", "node-7"])] == ["node-7"]
+    store.delete_nodes(["node-7"])
+    assert read == [(1, ("metadata",))] * 2
+    store.delete("doc-1")
+    store.delete("")
+    assert read == [(1, ("metadata",))] * 2 and len(store.client) == 49
+
+
+def test_similarities_are_cosines_whether_a_plan_says_how_to_search_or_not(index, store, tmp_path):
+    nodes = [n.model_copy(update={"embedding": Embedding().get_text_embedding(n.get_content())})
+             for n in map(node, range(60))]  # fmt: skip
+    vectors = np.asarray([n.embedding for n in nodes], dtype=np.float32)
+    asked = VectorStoreQuery(nodes[9].embedding, similarity_top_k=5)
+    first = store.query(asked)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    cosines = np.sort(unit @ unit[9])[::-1][:5]
+    np.testing.assert_allclose(first.similarities, cosines, atol=1e-5)
+    with Collection.build(tmp_path / "built", vectors, metric="cosine") as built:
+        assert built.plan is not None
+        built.delete(built.ids)
+        planned = SghashLlamaStore(built)
+        planned.add(nodes)
+        np.testing.assert_allclose(planned.query(asked).similarities, cosines, atol=0.02)

@@ -115,7 +115,7 @@ def test_a_second_file_follows_the_kinds_of_the_first(run, folder):
         "zip": ["12345"], "score": [1.0]
     }  # fmt: skip
     out = run("add", "new", "two.npy", "--metadata", "3.csv", cwd=folder)
-    assert out.returncode == 1 and "holds float values, text came" in out.stderr
+    assert out.returncode == 1 and "holds float values, and these are text" in out.stderr
 
 
 @pytest.mark.parametrize(

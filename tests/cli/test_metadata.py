@@ -114,3 +114,21 @@ def test_ids_are_numbers_or_keys(path):
     np.save(path / "ids.npy", np.array([object()]), allow_pickle=True)
     with pytest.raises(BadFile, match=r"not a \.npy of whole numbers"):
         read_ids(str(path / "ids.npy"))
+
+
+def test_a_cell_may_be_as_long_as_a_line(path):
+    long = "word " * 40_000
+    write_csv(path / "long.csv", {"a": [1, 2], "text": [long, "short"]})
+    assert list(read_metadata(str(path / "long.csv"))["text"]) == [long, "short"]
+
+
+@pytest.mark.parametrize("claimed", [1004, 3_001_003])
+def test_a_table_that_only_claims_its_length_is_refused(path, claimed):
+    arrow = pytest.importorskip("pyarrow")
+    feather = pytest.importorskip("pyarrow.feather")
+    feather.write_feather(arrow.table({"a": np.arange(1003)}), path / "m.arrow", "uncompressed")
+    whole = (path / "m.arrow").read_bytes()
+    lying = whole.replace((1003).to_bytes(8, "little"), claimed.to_bytes(8, "little"))
+    (path / "m.arrow").write_bytes(lying)
+    with pytest.raises(BadFile):
+        read_metadata(str(path / "m.arrow"))

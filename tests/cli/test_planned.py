@@ -9,6 +9,7 @@ import pytest
 
 from sghash import Collection
 from sghash.collection.planning.forecast import advised, effort, forecast
+from sghash.experiments.memory import kept_bytes
 
 
 @pytest.mark.slow
@@ -62,6 +63,18 @@ def test_plan_counts_bytes_and_orders_the_ways(run, folder):
     assert sizes["sghash, int4 vectors"] < sizes["sghash, int8 vectors"] < 3_000_000 * 384 * 2
     assert sizes["HNSW over float32"] > 3_000_000 * 384 * 4
     assert "GB" in run("plan", "--rows", "3,000,000", "--dims", "384", cwd=folder).stdout
+
+
+def test_a_forecast_counts_what_the_picture_of_memory_shows():
+    for n, width in ((58_000, 384), (3_000_000, 384), (1_000_000, 100)):
+        (built,) = [
+            sum(parts.values())
+            for name, parts in kept_bytes(n, width, (64,)).items()
+            if name.startswith("built")
+        ]
+        assert forecast(n, width, 0.95)[0].memory_bytes == pytest.approx(built, rel=1e-3)
+    # As docs/images and the README's table have it: 295 bytes on the disk, with all headers.
+    assert forecast(58_000, 384, 0.95)[0].disk_bytes / 58_000 == pytest.approx(295, rel=0.05)
 
 
 def test_a_forecast_grows_with_the_rows_and_the_target():

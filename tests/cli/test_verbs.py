@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 import sghash
 from sghash.cli import main
 from sghash.cli.frame import VERBS
+from sghash.cli.verbs import info
 from sghash.kernels.ways import ways
 
 
@@ -344,3 +347,11 @@ def test_info_takes_the_key_that_it_asks_for(run, tmp_path):
     assert "key" in run("info", path).stderr
     assert json.loads(run("info", path, "--key", "b", "--json").stdout)["n"] == 5
     assert "name such a file" in run("info", "SGH", "--key", "b").stderr
+
+
+def test_info_names_every_extra_that_users_have():
+    whole = tomllib.loads(
+        (Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    )
+    tooling = {"adapters", "bench", "dev", "docs", "release", "rivals"}
+    assert set(info.EXTRAS) == set(whole["project"]["optional-dependencies"]) - tooling

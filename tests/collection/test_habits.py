@@ -59,7 +59,7 @@ def test_fewer_rows_than_asked_for_are_padded_and_said_once(collection, vectors,
     with caplog.at_level(logging.WARNING, logger="sghash.collection"):
         assert collection.search(vectors[:2], 3).ids.tolist() == [[-1] * 3] * 2
         collection.add(vectors[:2])
-        found = collection.search(vectors[:1], 4)
+        found = collection.search(vectors[:1], 4, rerank="none")
         assert found.ids.tolist()[0][2:] == [-1, -1]
         assert found.distances[0, 2] == np.iinfo(np.int32).max
     assert len(caplog.records) == 1
@@ -151,10 +151,10 @@ def test_metadata_of_dates_and_lists_and_tables(collection, vectors):
 @pytest.mark.parametrize(
     ("where", "remedy"),
     [
-        ("lang = 'de'", "write =="),
+        ("lang = 'de'", "write `==`"),
         ("lang == de", "in quotes, == 'de'"),
-        ("n <> 3", "write !="),
-        ("lang == 'de' && n > 3", "write and"),
+        ("n <> 3", "write `!=`"),
+        ("lang == 'de' && n > 3", "write `and`"),
     ],
 )
 def test_conditions_of_other_languages_are_corrected(collection, vectors, where, remedy):

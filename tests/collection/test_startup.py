@@ -74,6 +74,14 @@ def test_numpy_searches_until_the_compiled_kernel_is_worth_loading(monkeypatch):
     for _ in range(3):
         kernels.hamming_neighbors(codes, codes[:1], 3, n_bits=128)
     assert used == ["reference", "reference", "simd"]
+    # Bytes count: of codes eight times as long an eighth is searched, of short ones more.
+    for width, many in ((128, 1), (1, 160)):
+        used.clear()
+        monkeypatch.setattr(kernels, "_pairs_done", 0)
+        wide = np.zeros((10, width), dtype=np.uint8)
+        for _ in range(400):
+            kernels.hamming_neighbors(wide, wide[:1], 3, n_bits=8 * width)
+        assert used.count("reference") == many
     monkeypatch.setitem(kernels.KERNELS, "simd", "sys")
     monkeypatch.setattr(kernels, "_pairs_done", 0)
     kernels.hamming_neighbors(codes, codes[:1], 3, n_bits=128)

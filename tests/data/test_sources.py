@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from sghash.data import content_hash, open_vectors, parts_of
-from sghash.data.readers.bigann import read_neighbors
+from sghash.data.readers.bigann import open_neighbors
 from sghash.data.readers.hdf5 import read_metric
 from sghash.data.readers.idx import read_labels
 from sghash.data.sources import ArraySource, JoinedSource, ScaledSource
@@ -247,16 +247,20 @@ def test_parquet_lists_must_be_whole_and_equal(tmp_path: Path) -> None:
 
 def test_hdf5_datasets_links_and_fills(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "other.hdf5", "w") as file:
+        file["train"] = np.ones((4, 3))
     with h5py.File(tmp_path / "v.hdf5", "w") as file:
         file["train"], file["test"] = np.ones((4, 3), np.float32), np.zeros((2, 3))
         file["away"] = h5py.ExternalLink("/etc/passwd", "/x")
+        file["group"] = h5py.ExternalLink(str(tmp_path / "other.hdf5"), "/")
         file.create_dataset("vast", shape=(10**12, 10**6), dtype="f4", chunks=(1, 10))
         file.attrs["distance"] = "angular"
     assert open_vectors(tmp_path / "v.hdf5").shape == (4, 3)
     assert open_vectors(tmp_path / "v.hdf5", key="test").dtype == np.float64
     assert read_metric(tmp_path / "v.hdf5") == "cosine"
-    with pytest.raises(BadFile, match="a link"):
-        open_vectors(tmp_path / "v.hdf5", key="away")
+    for key in ("away", "/away", "group/train", "./group//train"):
+        with pytest.raises(BadFile, match="a link"):
+            open_vectors(tmp_path / "v.hdf5", key=key)
     with pytest.raises(BadFile, match="bytes of storage"):
         open_vectors(tmp_path / "v.hdf5", key="vast")
     with pytest.raises(InvalidInput, match=r"it has test \(2, 3\), train \(4, 3\), vast"):
@@ -268,12 +272,15 @@ def test_bigann_ground_truth(tmp_path: Path) -> None:
     distances = np.array([[0.5, 1.5], [0.0, 2.0]], dtype=np.float32)
     header = np.array([2, 2], dtype=np.uint32)
     (tmp_path / "gt").write_bytes(header.tobytes() + ids.tobytes() + distances.tobytes())
-    neighbors = read_neighbors(tmp_path / "gt")
-    assert neighbors.ids.tolist() == ids.tolist() and neighbors.ids.dtype == np.int64
-    assert neighbors.distances.tolist() == distances.tolist()
+    assert np.asarray(open_neighbors(tmp_path / "gt", 2)).tolist() == ids.tolist()
+    # As many bytes, but of other rows.
+    header[:] = 1, 4
+    (tmp_path / "gt").write_bytes(header.tobytes() + ids.tobytes() + distances.tobytes())
+    with pytest.raises(BadFile, match="neighbours of 2 queries, found those of 1"):
+        open_neighbors(tmp_path / "gt", 2)
     (tmp_path / "gt").write_bytes(header.tobytes() + ids.tobytes())
     with pytest.raises(BadFile, match="expected 40 bytes"):
-        read_neighbors(tmp_path / "gt")
+        open_neighbors(tmp_path / "gt", 1)
 
 
 def test_idx_labels(tmp_path: Path) -> None:
@@ -304,3 +311,19 @@ def test_a_row_of_a_large_row_group_does_not_load_the_group(tmp_path: Path) -> N
     for first in (5, 100_005):
         assert np.array_equal(source.read(first, first + 9), rows[5:14])
     assert pa.total_allocated_bytes() - before < rows.nbytes / 2
+
+
+def test_parquet_columns_whose_names_begin_alike(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    table = arrow.table(
+        {
+            "emb": arrow.array([[1.0, 2.0], [3.0, 4.0]], arrow.list_(arrow.float32())),
+            "emb.v2": arrow.array([[1.0, 2.0, 3.0]] * 2, arrow.list_(arrow.float32(), 3)),
+            "about": [{"emb": 1, "more": [1, 2]}, {"emb": 2, "more": [3]}],
+            "said": arrow.array([[("a", 1)], []], arrow.map_(arrow.string(), arrow.int64())),
+            "kind": arrow.array(["x", "y"]).dictionary_encode(),
+        }
+    )
+    arrow.parquet.write_table(table, tmp_path / "v.parquet")
+    for key, width in (("emb", 2), ("emb.v2", 3)):
+        assert open_vectors(tmp_path / "v.parquet", key=key).shape == (2, width)

@@ -13,6 +13,7 @@ from sghash import SGH, HammingIndex, ProductQuantizer, TableIndex
 from sghash.bits import pack_bits
 from sghash.errors import BadFile, InvalidDtype, InvalidInput
 from sghash.index import PartitionedIndex, load_index
+from sghash.index.lists import arranged
 from sghash.kernels.reference import vector_distances
 from sghash.tables import QueryTables
 
@@ -338,3 +339,12 @@ def test_a_file_that_lies_about_its_lists_is_refused(data, tmp_path):
             PartitionedIndex.load(tmp_path / "index", mmap=True)
         index = filled(data, n_lists=20)
         held = index.held
+
+
+def test_more_rows_than_slots_can_name_are_refused(monkeypatch, rng):
+    monkeypatch.setattr(arranged, "MOST_ROWS", 300)
+    index = PartitionedIndex(2, n_lists=4)
+    index.add(rng.integers(0, 256, (300, 2), dtype=np.uint8))
+    with pytest.raises(InvalidInput, match="up to 300 rows, these are 301: split"):
+        index.add(np.zeros((1, 2), np.uint8))
+    assert len(index) == 300

@@ -41,7 +41,7 @@ def npy_of(shape):
         ("search", {"queries": [ROW], "K": 3}, 422, "there is no field 'K'"),
         ("search", {"queries": [ROW], "k": "3"}, 422, "k: "),
         ("search", {"queries": [ROW], "k": 0}, 422, "k: "),
-        ("search", {"queries": [ROW], "k": 10**7}, 413, "k may be 10000"),
+        ("search", {"queries": [ROW], "k": 10**7}, 413, "k may be at most 10000"),
         ("search", {"queries": [ROW], "k": 10**30}, 422, "k: "),
         ("search", {"queries": [[1.0]]}, 422, "queries have 1 columns, expected 6"),
         ("search", {"queries": [ROW, [1.0]]}, 422, "rows of one length"),

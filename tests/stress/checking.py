@@ -69,7 +69,7 @@ def check_consistent(collection, found):
     codes = codes.reshape(len(ids), -1) if len(ids) else codes.reshape(0, 1)
     serials = [len(rows) % 50, 7]
     model, queries = pool().models[pool().numbers[fingerprint]], pool().vectors[serials]
-    found = collection.search(queries, 5, threads=1)
+    found = collection.search(queries, 5, rerank="none", threads=1)
     if has_tables(model):
         expected = nearest_by_tables(model, collection.metric, queries, ids, codes, 5)
     else:

@@ -105,7 +105,7 @@ def use(folder, writing):
     collection.search(queries, 4, target_recall=0.9, threads=1)
     collection.search(queries, 4, target_recall=0.9, where=collection.ids[:7], threads=1)
     records = collection.get(collection.ids)
-    found = collection.search(queries, 5, threads=1)
+    found = collection.search(queries, 5, rerank="none", threads=1)
     expected = nearest(collection, queries, records)
     assert np.array_equal(found.ids, expected), "the answer is not of these rows"
     if not has_tables(collection.model):

@@ -70,6 +70,9 @@ _OPTIONS = {
     ", or open it here with writable=False": "",
     "ask for it with dtype='": "ask for it with '--dtype ",
     ": use upsert": ": use --upsert",
+    ": ask first with `key in collection`": "",
+    ": ask first with `id in collection`": "",
+    "say metric= if": "say --metric if",
 }
 
 

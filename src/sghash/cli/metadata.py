@@ -18,7 +18,7 @@ from sghash.cli.columns import BLOCK_ROWS, Column, check_number_of_columns, colu
 from sghash.cli.inputs import data_part, load_named
 from sghash.cli.streams import MAX_LINE_BYTES, STDIO, check_readable, spool_stdin
 from sghash.data.readers import npy
-from sghash.data.readers.text import lines_of, refuse_constant
+from sghash.data.readers.text import cells_of, lines_of, refuse_constant
 from sghash.errors import BadFile, InvalidInput
 
 Columns = dict[str, Column]
@@ -115,7 +115,7 @@ def _sniffed(path: Path) -> str:
 
 def _csv_cells(lines: Iterator[str], name: str, delimiter: str) -> Columns:
     """Columns of text; an empty cell is a gap."""
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    reader = cells_of(lines, delimiter)
     n = 0
     try:
         heads = [head.strip() for head in next(reader, [])]

@@ -41,7 +41,7 @@ def model_options(function: Any) -> Any:
         ),
         click.option(
             "--metric", type=click.Choice(["l2", "ip", "cosine"]),
-            help="What makes vectors neighbours; l2 if not given, a data set knows its own.",
+            help="What makes vectors neighbours; if not given, what a data set says, or l2.",
         ),
         click.option(
             "--bits", "n_bits", type=click.IntRange(1, MAX_BITS), metavar="N", default=64,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from sghash.cli.printing import say
 from sghash.cli.progress import row_bar
 from sghash.collection import Collection
 from sghash.data.sources import RowSource
-from sghash.errors import InvalidInput, MissingData
+from sghash.errors import InvalidInput, MissingData, SghashError
 
 
 class Incoming(NamedTuple):
@@ -30,7 +31,10 @@ def open_collection(path: Path, *, writable: bool = False) -> Collection:
     if not path.exists():
         raise MissingData(f"there is no collection {path}: make it with sghash create")
     opened = Collection.open(path)
-    return Collection.open(path, writable=True) if writable else opened
+    if not writable:
+        return opened
+    opened.close()
+    return Collection.open(path, writable=True)
 
 
 def adding_options(function: Any) -> Any:
@@ -117,8 +121,12 @@ def add_all(path: Path, incoming: Incoming, *, upsert: bool, start: int) -> int:
                 collection.add(incoming.rows, incoming.ids, incoming.columns, callback=report)
             return len(collection)
     except BaseException:
-        # The disk knows better than a count that may have been cut off.
-        added = done if upsert else len(Collection.open(path)) - before
+        # The disk knows better than a count that may have been cut off, if it can be asked.
+        added = done
+        with suppress(SghashError, OSError):
+            if not upsert:
+                with Collection.open(path) as there:
+                    added = len(there) - before
         if added:
             say(
                 f"{added} of {n} vectors are in {path}; for the others run the command "

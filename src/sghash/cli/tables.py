@@ -58,6 +58,8 @@ def _filled(path: Path, batches: Any, names: list[str]) -> dict[str, Column]:
     waiting: dict[str, list[Any]] = {name: [] for name in names}
     n = 0
     for batch in batches:
+        # Lengths that a file only claims would lead to memory that is not its own.
+        batch.validate()
         for name in names:
             waiting[name] += [_stored(path, name, v) for v in batch.column(name).to_pylist()]
         n_waiting = len(batch) + n % BLOCK_ROWS

@@ -15,6 +15,7 @@ from sghash.collection.moment import Moment, Scoring
 from sghash.collection.planning.plan import Plan
 from sghash.collection.ranges import Within, hamming_within, pairs_ways, pairs_within
 from sghash.collection.records import keys_of
+from sghash.collection.storage.manifest import Manifest
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State
 from sghash.collection.stored_model import check_values, encode_queries
@@ -72,7 +73,7 @@ def staged_query(
     state, holder = moment
     manifest = state.manifest
     stages = plan_stages(
-        rerank or "none", check_k(k), shortlist, kind=manifest.kind,
+        rerank or usual_rerank(manifest), check_k(k), shortlist, kind=manifest.kind,
         has_vectors=manifest.keep_vectors is not None,
     )  # fmt: skip
     array = check_vectors(queries, width=manifest.width, name="queries")
@@ -86,6 +87,11 @@ def staged_query(
     return stages, query, scoring
 
 
+def usual_rerank(manifest: Manifest) -> str:
+    """What decides where nobody says: the vectors if they are kept, which is what they are for."""
+    return "none" if manifest.keep_vectors is None else "vectors"
+
+
 def target_of(
     plan: Plan | None, rerank: str | None, shortlist: Any, target_recall: float | None
 ) -> float | None:
@@ -97,7 +103,7 @@ def target_of(
 
 def check_chosen(rerank: str | None, shortlist: Any) -> None:
     """Refuse what a target chooses by itself."""
-    if rerank not in (None, "none") or shortlist is not None:
+    if rerank is not None or shortlist is not None:
         raise InvalidInput("target_recall chooses rerank and shortlist: leave them out")
 
 
@@ -246,6 +252,8 @@ def contains(state: State, id_: object) -> bool:
     """Whether there is a row of this id or key."""
     if isinstance(id_, str):
         return bool(state.find_keys([id_])[0] >= 0)
+    if id_ is None:
+        return False
     return bool(state.find(check_ids(np.asarray([id_]))).segments[0] >= 0)
 
 

@@ -21,7 +21,7 @@ from sghash.collection.recent import Recent
 from sghash.collection.roles import check_roles
 from sghash.collection.storage import verification
 from sghash.collection.storage.backup import back_up
-from sghash.collection.storage.columns import Column, columns_of
+from sghash.collection.storage.columns import Column, filled_columns
 from sghash.collection.storage.creation import new_folder
 from sghash.collection.storage.folders import resolved
 from sghash.collection.storage.loading import load_state
@@ -220,7 +220,7 @@ class Collection(Reading):
             raise InvalidInput("this collection keeps vectors: add the vectors, not their codes")
         array = check_codes(codes, state.manifest.n_bits)
         answers.check_values_of(self._moment, array)
-        columns = columns_of(metadata, len(array))
+        columns = filled_columns(metadata, len(array))
         return self._append(None, array, fingerprint, ids, columns, replacing=replacing)
 
     def upsert(

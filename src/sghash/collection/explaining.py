@@ -87,7 +87,7 @@ def _within(moment: Moment, query: Vectors, radius: int, where: Any = None) -> E
     spent = (time.perf_counter() - started) * 1e6
     views = moment.state.views
     visits = [
-        _chosen(choice, len(view.rows), found.neighbors)
+        _chosen(choice, len(view.rows), len(found.neighbors.ids))
         for view, choice in zip(views, found.choices, strict=True)
     ]
     return Explanation(found.neighbors, visits, spent)
@@ -101,19 +101,18 @@ def _join(moment: Moment, radius: int) -> Explanation:
     nothing = RangeNeighbors(np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
     views = moment.state.views
     visits = [
-        _chosen(choice, len(view.rows), nothing)
-        for view, choice in zip(views, choices, strict=True)
+        _chosen(choice, len(view.rows), 0) for view, choice in zip(views, choices, strict=True)
     ]
     return Explanation(nothing, visits, spent)
 
 
-def _chosen(choice: Choice, n_rows: int, found: RangeNeighbors) -> Visit:
+def _chosen(choice: Choice, n_rows: int, n_found: int) -> Visit:
     """A way that was chosen for what it and the other one were expected to cost."""
     scanned = n_rows if choice.way == SCAN else 0
     expected = {"expected of a scan": choice.scan / 1e3}
     if np.isfinite(choice.tables):
         expected["expected of tables of keys"] = choice.tables / 1e3
-    return Visit(choice.way, n_rows, scanned, len(found.ids), 0, 0, 0.0, None, expected)
+    return Visit(choice.way, n_rows, scanned, n_found, 0, 0, 0.0, None, expected)
 
 
 def _scans(
@@ -123,7 +122,8 @@ def _scans(
     views = moment.state.views
     masks = allowed_rows(options["where"], moment.state, views)
     way = {"none": "all codes", "decoder": "all codes, then the decoder"}.get(
-        options["rerank"] or "none", "all codes, then kept vectors"
+        options["rerank"] or answers.usual_rerank(moment.state.manifest),
+        "all codes, then kept vectors",
     )
     visits = []
     for view, mask in zip(views, masks, strict=True):

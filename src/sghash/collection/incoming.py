@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sghash.blocks import VectorSource, blocks_of
-from sghash.collection.storage.columns import Column, columns_of, fit_kinds
+from sghash.collection.storage.columns import Column, columns_of, filled_columns, fit_kinds
 from sghash.collection.storage.rows import Rows, make_rows
 from sghash.collection.storage.segments import Progress
 from sghash.collection.storage.state import State, empty_index
@@ -42,12 +42,16 @@ def append_vectors(
     """
     if not _lies_in_a_file(vectors):
         array = check_vectors(vectors, width=state.manifest.width)
-        numbers = append(array, ids, columns_of(metadata, len(array)))
+        if not len(array):
+            new_ids, _ = _numbers_and_keys(state, ids, 0, replacing)
+            columns_of(metadata, 0)
+            return new_ids
+        numbers = append(array, ids, filled_columns(metadata, len(array)))
         if callback is not None:
             callback(len(array), len(array))
         return numbers
     n, width = vectors.shape
-    columns = columns_of(metadata, n)
+    columns = filled_columns(metadata, n)
     fit_kinds(columns, state.kinds)
     numbers, keys = _numbers_and_keys(state, ids, n, replacing)
     given: Any = numbers if keys is None and ids is not None else keys

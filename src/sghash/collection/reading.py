@@ -82,7 +82,8 @@ class Reading:
         """Return the k nearest rows of each query (n_queries, d), nearest first.
 
         Without options a collection that was made by `build` follows its plan, and finds the share
-        of the true neighbours that it was built for; any other compares codes.
+        of the true neighbours that it was built for. Any other compares all codes, and lets kept
+        vectors decide among the nearest where there are any.
 
         `rerank` says what decides: "none" the Hamming distance of the codes (int32), "decoder"
         the distance between the query and what the code stands for (float32), "vectors" the exact

@@ -126,7 +126,7 @@ def _fetch(job: _Job) -> None:
             raise
         except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-        # Only more than ever before is callback: a host that changes its file has no end.
+        # Only more than ever before is progress: a host that changes its file has no end.
         if (have := stream.seek(0, os.SEEK_END)) > most:
             waits, most = list(_WAITS), have
         if not waits:

@@ -16,8 +16,7 @@ from sghash.data.checking import RemoteFile, verify
 from sghash.data.dataset import DataSet
 from sghash.data.download import ByteProgress, download
 from sghash.data.folders import cache_folder, data_folders
-from sghash.data.readers import idx, images, npz, word2vec
-from sghash.data.readers.fixed import FixedRows
+from sghash.data.readers import bigann, idx, images, npz, word2vec
 from sghash.data.sources import ArraySource, RowSource, ScaledSource
 from sghash.errors import BadFile, InvalidInput, MissingData
 from sghash.progress import counting
@@ -199,12 +198,12 @@ def _load_texmex(entry: Entry, paths: list[Path]) -> dict[str, Any]:
 
 
 def _load_bigann(entry: Entry, paths: list[Path]) -> dict[str, Any]:
-    base, queries, truth = paths
+    base, asked, truth = paths
+    queries = open_vectors(asked)
     return {
         "base": open_vectors(base, stop=entry.base[0]),
-        "queries": open_vectors(queries),
-        # Ids (10000, 100) uint32 stand first; the distances behind them are not needed.
-        "neighbors": FixedRows(truth, 8, (10_000, 100), np.dtype("<u4")),
+        "queries": queries,
+        "neighbors": bigann.open_neighbors(truth, queries.shape[0]),
     }
 
 

@@ -102,6 +102,9 @@ class Evaluation:
         best = max(fitting, key=lambda s: s.values[name].mean)
         return _name(best), best.group["n_bits"], best.values[name].mean
 
+    def __str__(self) -> str:
+        return self.text()
+
     def text(self, *, markdown: bool = False) -> str:
         """The tables of codes and pipelines, what is recommended, and what each column means."""
         first = self.rows[0]["settings"]
@@ -139,8 +142,8 @@ def evaluate(
     vectors: VectorSource | ArrayLike | DataSet,
     queries: VectorSource | ArrayLike | None = None,
     *,
-    models: Sequence[str] = ("SGH", "ITQ", "GenerativeQuantizer", "ProductQuantizer"),
-    n_bits: Sequence[int] = (32, 64, 128, 256),
+    models: str | Sequence[str] = ("SGH", "ITQ", "GenerativeQuantizer", "ProductQuantizer"),
+    n_bits: int | Sequence[int] = (32, 64, 128, 256),
     metric: str = "l2",
     target_recall: float | None = 0.95,
     k: int = 10,
@@ -148,7 +151,7 @@ def evaluate(
     wanted_recall: float = 0.9,
     wanted_depth: int = 100,
     n_queries: int = 1000,
-    seeds: Sequence[int] = (0,),
+    seeds: int | Sequence[int] = (0,),
     rows: Path | None = None,
     cache: Path | None = None,
     threads: int | None = None,
@@ -162,9 +165,9 @@ def evaluate(
         What is learned from and searched. A `DataSet` brings its queries and metric.
     queries : array or VectorSource (m, d), or None
         What is looked up; None sets aside `n_queries` random vectors, a tenth at most.
-    models : sequence of str
+    models : str or sequence of str
         Names in `MODELS`, with a preset ("SGH.paper") or options ("ITQ(n_iterations=20)").
-    n_bits : sequence of int
+    n_bits : int or sequence of int
         Code lengths.
     metric : "l2", "ip" or "cosine"
         What makes vectors neighbours.
@@ -180,7 +183,7 @@ def evaluate(
         the longer one reaches it, lengths in steps of 8 bits are tried as well.
     n_queries : int
         How many vectors to set aside where no queries are given.
-    seeds : sequence of int
+    seeds : int or sequence of int
         Each model is fitted once per seed.
     rows : path or None
         File of result rows: what is in it is not measured again.
@@ -204,6 +207,9 @@ def evaluate(
         data, k=k, depths=sorted({*chosen, depth}), threads=threads, cache=cache,
         wanted=None if target_recall is None else check_target(target_recall),
     )  # fmt: skip
+    models = [models] if isinstance(models, str) else models
+    n_bits = [n_bits] if isinstance(n_bits, int) else n_bits
+    seeds = [seeds] if isinstance(seeds, int) else seeds
     specs = {format_model(*spec): spec for spec in map(parse_model, models)}
     if not specs or not n_bits or not seeds:
         raise InvalidInput("give at least one model, one length and one seed")

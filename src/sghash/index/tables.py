@@ -266,7 +266,8 @@ def _checked_gram(gram: ArrayLike, n_bits: int | None) -> NDArray[np.float64]:
     largest = float(np.abs(array).max())
     if largest * array.size > MAX_TERM:
         raise InvalidInput(
-            f"gram reaches {largest:.3g}: the sum of its entries must stay below {MAX_TERM:.0e}"
+            f"gram reaches {largest:.3g}, and {array.size} such entries add up to more than "
+            f"{MAX_TERM:.0e}: rescale the vectors that the model learns from"
         )
     if np.abs(array - array.T).max() > SYMMETRY * largest:
         raise InvalidInput("gram must be symmetric")

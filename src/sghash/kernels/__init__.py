@@ -38,8 +38,9 @@ def kernel(name: str) -> Any:
 def _is_soon_done(codes: Codes, query_codes: Codes) -> bool:
     """Whether NumPy is done before the compiled kernel is loaded; the answer is the same."""
     global _pairs_done
-    pairs = len(codes) * len(query_codes)
-    if KERNELS["simd"] in sys.modules or pairs * codes.shape[1] > 16 * (MOST_PAIRS - _pairs_done):
+    # Codes of 128 bits are counted as one.
+    pairs = len(codes) * len(query_codes) * codes.shape[1] / 16
+    if KERNELS["simd"] in sys.modules or pairs > MOST_PAIRS - _pairs_done:
         return False
     _pairs_done += pairs
     return True

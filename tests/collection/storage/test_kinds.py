@@ -115,7 +115,7 @@ def test_reencoding_goes_from_bytes_to_bits_and_back(
             assert opened.fingerprint == model.fingerprint_
             alive = opened.ids
             codes = model.encode(vectors[alive]) if len(alive) else np.empty((0, 1), np.uint8)
-            found = opened.search(vectors[:5], 4)
+            found = opened.search(vectors[:5], 4, rerank="none")
             if len(alive) and model is bits:
                 apart = np.bitwise_count(model.encode(vectors[:5])[:, None] ^ codes).sum(axis=2)
                 np.testing.assert_array_equal(found.ids, best(apart, alive, 4)[1])

@@ -33,6 +33,8 @@ from sghash.validation import (
 
 #: The table of notes, and the version of what stands in it.
 NOTES, FORMAT = "sghash_indexes", 1
+#: The name under which rows arrive that go to a table.
+ARRIVING = "sghash_rows"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,54}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{64}")
 
@@ -54,12 +56,12 @@ class Found(NamedTuple):
 
 def check_table_name(name: object) -> str:
     """Return the name of a table: letters, digits and _, so that it can do no harm in SQL."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() == NOTES:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in (NOTES, ARRIVING):
         # An address given in the place of a name may hold a password.
         got = "what looks like an address" if set(str(name)) & set(":@=") else repr(str(name)[:80])
         raise InvalidInput(
             f"the table's name must be up to 55 letters, digits and _, a letter first, and not "
-            f"{NOTES}; got {got}"
+            f"{NOTES} or {ARRIVING}; got {got}"
         )
     return name
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sghash.adapters.databases.base import (
+    ARRIVING,
     FORMAT,
     NOTES,
     DatabaseIndex,
@@ -28,8 +29,6 @@ from sghash.errors import InvalidInput, StorageError
 from sghash.optional import require
 from sghash.validation import Codes, Ids, check_codes, check_n_bits
 
-#: The view by which rows come in.
-_ROWS = "sghash_rows"
 _MAKE_NOTES = (
     f"CREATE TABLE IF NOT EXISTS {NOTES} (name VARCHAR PRIMARY KEY, format INTEGER, "
     "n_bits INTEGER, fingerprint VARCHAR, next_id BIGINT)"
@@ -230,11 +229,11 @@ class DuckDBIndex(DatabaseIndex):
         columns = ", ".join(rows)
         # DuckDB reads the arrays of a registered view where they lie. After a failure the end of
         # the transaction takes the view away: trying it here would hide what has failed.
-        self.connection.register(_ROWS, rows)
+        self.connection.register(ARRIVING, rows)
         self.connection.execute(
-            f'INSERT INTO "{self.table}" ({columns}) SELECT {columns} FROM {_ROWS}{at_conflict}'
+            f'INSERT INTO "{self.table}" ({columns}) SELECT {columns} FROM {ARRIVING}{at_conflict}'
         )
-        self.connection.unregister(_ROWS)
+        self.connection.unregister(ARRIVING)
 
     def _remove(self, ids: Ids) -> None:
         self.connection.execute(

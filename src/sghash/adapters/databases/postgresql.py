@@ -36,8 +36,8 @@ from sghash.adapters.databases.kept import Kept
 from sghash.adapters.databases.link import Link
 from sghash.adapters.databases.lists import from_stored, nearest_lists, probes_within, to_stored
 from sghash.adapters.databases.statements import (
-    ARRIVING,
     METRICS,
+    TEMPORARY,
     Shape,
     arriving_rows,
     arriving_table,
@@ -193,7 +193,7 @@ class PostgresIndex(DatabaseIndex):
         Columns that were added to the table keep what they hold.
         """
         rows = check_codes(codes, self.n_bits)
-        copy = self._copying(rows, vectors, into=ARRIVING)
+        copy = self._copying(rows, vectors, into=TEMPORARY)
 
         def replace(own: Ids, all_: Codes) -> None:
             self._link.ask(arriving_table(self.table, self._names))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sghash.adapters.databases.base import ARRIVING
+
 #: What pgvector computes, on the scale that distances have everywhere here.
 METRICS = {
     "l2": "power((vector <-> {query})::float8, 2)",
@@ -14,7 +16,7 @@ METRICS = {
 
 
 #: Where rows arrive that replace others.
-ARRIVING = "pg_temp.sghash_rows"
+TEMPORARY = f"pg_temp.{ARRIVING}"
 
 
 class Shape(NamedTuple):
@@ -68,7 +70,7 @@ def _ordered_by_vectors(shape: Shape, k: int) -> str:
 def arriving_table(table: str, columns: list[str]) -> str:
     """A table of this transaction, for rows that replace some of `table`."""
     return (
-        f"CREATE TEMPORARY TABLE sghash_rows ON COMMIT DROP AS "
+        f"CREATE TEMPORARY TABLE {ARRIVING} ON COMMIT DROP AS "
         f'SELECT {", ".join(columns)} FROM "{table}" WITH NO DATA'
     )
 
@@ -78,7 +80,7 @@ def arriving_rows(table: str, columns: list[str]) -> str:
     names = ", ".join(columns)
     new = ", ".join(f"{name} = excluded.{name}" for name in columns if name != "id")
     return (
-        f'INSERT INTO "{table}" ({names}) SELECT {names} FROM {ARRIVING} '
+        f'INSERT INTO "{table}" ({names}) SELECT {names} FROM {TEMPORARY} '
         f"ON CONFLICT (id) DO UPDATE SET {new}"
     )
 

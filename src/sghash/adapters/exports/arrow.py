@@ -87,6 +87,12 @@ def to_arrow(
 def from_arrow(table: Any) -> StoredCodes:
     """Take codes from a `pyarrow.Table` that `to_arrow` made, or that was read from its file."""
     about = _described(table.schema, "the table")
+    try:
+        # Lengths that a file only claims would lead to memory that is not its own.
+        table.validate()
+    except require("pyarrow", extra="parquet").ArrowException as error:
+        said = str(error).splitlines()[0]
+        raise BadFile(f"the table is damaged ({said}): write it with write_codes") from error
     ids = check_ids(_numbers(table, "id", "int64"))
     if about.layout == "words":
         names = word_names(about.n_bits)
@@ -143,7 +149,8 @@ def _opened(path: str | os.PathLike[str], *, whole: bool) -> Any:
         raise InvalidInput(f"there is no file {file}")
     try:
         if file.suffix.lower() in IPC_ENDINGS:
-            with arrow.memory_map(str(file)) as source:
+            # Not a memory map: a file that shrinks meanwhile would end the process.
+            with arrow.OSFile(str(file), "rb") as source:
                 reader = arrow.ipc.open_file(source)
                 return reader.read_all() if whole else reader.schema
         parquet = require("pyarrow.parquet", extra="parquet")

@@ -8,17 +8,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sghash.collection import Collection
+from sghash.collection.answers import usual_rerank
 from sghash.validation import Ids
 
 _Document = TypeVar("_Document")
 
 
-def search_options(collection: Collection, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What every search is given; without a wish, kept vectors decide where there are any."""
-    if given is not None:
-        return dict(given)
-    keeps = collection.moment.state.manifest.keep_vectors is not None
-    return {"rerank": "vectors"} if keeps and collection.plan is None else {}
+def are_true_distances(collection: Collection, options: Mapping[str, Any]) -> bool:
+    """Whether a search with these options answers with distances of vectors, not of codes."""
+    asked = options.get("rerank") or usual_rerank(collection.moment.state.manifest)
+    return bool(asked == "vectors")
 
 
 def nearest_that_fit(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sghash.adapters.frameworks.documents import nearest_that_fit, search_options as options_of
+from sghash.adapters.frameworks.documents import are_true_distances, nearest_that_fit
 from sghash.collection import Collection
 from sghash.errors import InvalidInput
 from sghash.models.baselines.lsh import LSH
@@ -88,7 +88,7 @@ class SghashVectorStore(_stores.VectorStore):  # type: ignore[misc, name-defined
         search_options: Mapping[str, Any] | None = None,
     ) -> None:
         self.collection, self._embedding = collection, embedding
-        self._options = options_of(collection, search_options)
+        self._options = dict(search_options or {})
 
     @classmethod
     def from_texts(
@@ -228,10 +228,9 @@ class SghashVectorStore(_stores.VectorStore):  # type: ignore[misc, name-defined
         ]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        keeps = self.collection.moment.state.manifest.keep_vectors is not None
-        for_recall = "target_recall" in self._options or self.collection.plan is not None
-        asked = self._options.get("rerank", "vectors" if keeps and for_recall else "none")
-        if self.collection.metric == "cosine" and asked == "vectors":
+        if self.collection.metric == "cosine" and are_true_distances(
+            self.collection, self._options
+        ):
             return lambda distance: min(1.0, max(0.0, 1.0 - distance / 2))
         return lambda distance: 1.0 / (1.0 + max(distance, 0.0))
 

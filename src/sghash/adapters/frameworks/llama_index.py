@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sghash.adapters.frameworks.documents import nearest_that_fit, search_options as options_of
+from sghash.adapters.frameworks.documents import are_true_distances, nearest_that_fit
 from sghash.collection import Collection
+from sghash.collection.records import read_records
+from sghash.collection.where.choice import ids_of, ids_where
+from sghash.collection.where.grammar import Comparison
 from sghash.errors import InvalidInput
 from sghash.models.baselines.lsh import LSH
 from sghash.optional import require
@@ -51,7 +54,7 @@ class SghashLlamaStore(_types.BasePydanticVectorStore):  # type: ignore[misc, na
     ) -> None:
         super().__init__()
         self._collection = collection
-        self._options = options_of(collection, search_options)
+        self._options = dict(search_options or {})
 
     @classmethod
     def at(
@@ -99,7 +102,12 @@ class SghashLlamaStore(_types.BasePydanticVectorStore):  # type: ignore[misc, na
 
     def delete(self, ref_doc_id: str, **unused: Any) -> None:
         """Delete the nodes of a document; a document that is not there is passed over."""
-        self._delete(lambda stored: stored.node.ref_doc_id == ref_doc_id)
+        state = self.client.moment.state
+        if not ref_doc_id or DOCUMENT not in state.kinds:
+            return
+        found = ids_where(Comparison(DOCUMENT, "==", ref_doc_id), state)
+        if len(found):
+            self.client.delete(found)
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: Any = None, **unused: Any
@@ -107,7 +115,10 @@ class SghashLlamaStore(_types.BasePydanticVectorStore):  # type: ignore[misc, na
         """Delete the nodes with these ids that fit the filters, of which one must be given."""
         if node_ids is None and filters is None:
             raise InvalidInput("give ids or filters; all nodes are deleted by clear")
-        self._delete(_test_of(filters, node_ids, None))
+        ids, fits = self._ids(node_ids), _test_of(filters, None, None)
+        chosen = [fits(stored) for stored in self._read(ids)]
+        if any(chosen):
+            self.client.delete(ids[np.asarray(chosen)])
 
     def clear(self) -> None:
         """Delete all nodes."""
@@ -115,8 +126,8 @@ class SghashLlamaStore(_types.BasePydanticVectorStore):  # type: ignore[misc, na
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: Any = None) -> list[Any]:
         """The nodes with these ids, or those that fit the filters."""
-        fits = _test_of(filters, node_ids, None)
-        return [stored.node for stored in self._read(self.client.ids) if fits(stored)]
+        fits = _test_of(filters, None, None)
+        return [stored.node for stored in self._read(self._ids(node_ids)) if fits(stored)]
 
     def query(self, query: Any, **unused: Any) -> Any:
         """The nodes nearest to `query.query_embedding`, among those that fit its filters."""
@@ -164,18 +175,20 @@ class SghashLlamaStore(_types.BasePydanticVectorStore):  # type: ignore[misc, na
         return await asyncio.to_thread(self.query, query)
 
     def _similarity(self, distance: float) -> float:
-        if self.client.metric == "cosine" and self._options.get("rerank") == "vectors":
+        if self.client.metric == "cosine" and are_true_distances(self.client, self._options):
             return 1.0 - distance
         return 1.0 / (1.0 + max(distance, 0.0))
 
-    def _delete(self, fits: Callable[[_Stored], bool]) -> None:
-        ids = self.client.ids
-        chosen = [fits(stored) for stored in self._read(ids)]
-        if any(chosen):
-            self.client.delete(ids[np.asarray(chosen)])
+    def _ids(self, node_ids: Sequence[str] | None) -> Any:
+        """Ids of the nodes that are there, in the order of the collection; of all for None."""
+        if node_ids is None:
+            return self.client.ids
+        found = self.client.moment.state.find_keys(list(dict.fromkeys(node_ids)))
+        return np.sort(found[found >= 0])
 
     def _read(self, ids: Any) -> list[_Stored]:
-        records = self.client.get(ids)
+        state, holder = self.client.moment
+        records = read_records(state, ids_of(ids, state), holder.model, ("metadata",))
         if len(ids) and not {TEXT, NODE} <= set(records.metadata):
             raise InvalidInput("the collection holds rows that were not added as nodes")
         columns = [records.metadata.get(name, []) for name in (TEXT, NODE)]

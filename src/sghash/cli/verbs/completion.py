@@ -20,7 +20,7 @@ from sghash.cli.frame import examples, program
 def command(shell: str) -> None:
     """Print the script with which SHELL completes verbs, options, models, data sets and formats.
 
-    SHELL is bash, zsh or fish; its line below belongs into the file that it reads when it starts.
+    SHELL is bash, zsh or fish; its line below goes in the file that it reads when it starts.
     """
     kind = get_completion_class(shell)
     if kind is None:

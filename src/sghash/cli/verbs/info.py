@@ -28,11 +28,25 @@ from sghash.optional import install_command
 from sghash.validation import available_cores
 
 EXTRAS = {
+    "dask": "dask",
+    "duckdb": "duckdb",
     "faiss": "faiss",
     "hdf5": "h5py",
+    "hub": "huggingface_hub",
     "images": "PIL",
+    "langchain": "langchain_core",
+    "llama-index": "llama_index",
+    "milvus": "pymilvus",
+    "onnx": "onnx",
     "parquet": "pyarrow",
     "plots": "matplotlib",
+    "polars": "polars",
+    "postgresql": "psycopg",
+    "ray": "ray",
+    "sentence-transformers": "sentence_transformers",
+    "serve": "fastapi",
+    "spark": "pyspark",
+    "sqlite": "sqlite_vec",
     "torch": "torch",
 }
 CORE = ("numpy", "numba", "scikit-learn", "safetensors", "click", "tqdm")

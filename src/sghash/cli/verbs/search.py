@@ -49,7 +49,8 @@ MAX_CELL = 48
 @click.option(
     "--rerank",
     type=click.Choice(["none", "decoder", "vectors"]),
-    help="What decides: the codes, what they stand for, or the kept vectors; else the plan does.",
+    help="What decides: the codes, what they stand for, or the kept vectors; else the plan, or the "
+    "vectors where they are kept.",
 )
 @click.option(
     "--shortlist",
@@ -99,7 +100,8 @@ def command(
     rows = open_rows(queries, key=key, start=start, stop=stop)
     chosen: Any = where if among is None else read_ids(among, as_keys=as_keys)
     if k > len(opened) > 0:
-        say(f"{collection} holds {len(opened)} rows, fewer than --k {k}: all are shown", err=True)
+        shown = "all are shown" if chosen is None else "all that may be found are shown"
+        say(f"{collection} holds {len(opened)} rows, fewer than --k {k}: {shown}", err=True)
     found = _search(
         opened, rows, min(k, max(1, len(opened))), rerank=rerank,
         shortlist=_shortlist(shortlist), where=chosen, threads=threads, target_recall=target_recall,

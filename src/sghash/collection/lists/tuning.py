@@ -109,7 +109,8 @@ def others(found: Ids, own: Ids) -> Ids:
 def _measured(
     moment: Moment, ids: Ids, queries: Vectors, truth: NDArray[np.int64], k: int, options: Any
 ) -> tuple[float, float]:
-    given = {"rerank": "none", "shortlist": None, "where": None, "threads": 1} | options
+    rerank = None if "target_recall" in options else "none"
+    given = {"rerank": rerank, "shortlist": None, "where": None, "threads": 1} | options
     answers.neighbors_of(moment, queries[:1], k + 1, **given)
     found = np.empty((len(queries), k + 1), dtype=np.int64)
     started = time.perf_counter()

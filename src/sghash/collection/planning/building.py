@@ -90,6 +90,11 @@ def build(
     told: Counting | None,
 ) -> None:
     """Look, try, choose, learn, add and measure; then the folder is there."""
+    if isinstance(vectors, np.ndarray) and vectors.ndim == 1 and vectors.dtype.kind in "fiub":
+        raise InvalidInput(
+            "vectors must have two dimensions, got one: give x[None, :] for one row, or x[:, None] "
+            "for rows of one number"
+        )
     rows = vectors if is_source(vectors) else check_vectors(vectors)
     if not rows.shape[0]:
         raise InvalidInput("there are no vectors: give at least one row")

@@ -15,11 +15,12 @@ from typing import NamedTuple
 from sghash.collection.lists.building import AUTO_ROWS
 from sghash.collection.planning.pipelines import bytes_of
 from sghash.errors import InvalidInput
+from sghash.index.lists.arranged import ROWS
+from sghash.index.lists.centroids import default_lists
 from sghash.validation import check_count
 
-CODE_BYTES, ID_BYTES = 16, 8
-# Of a row: where it stands in its list, and its share of the centroids.
-_LIST_BYTES = 4
+#: Of a row: the code that a build usually takes (256 bits), its id, and its place in its list.
+CODE_BYTES, ID_BYTES, PLACE_BYTES = 32, 8, 4
 #: Kind of kept vectors -> the recall of 10 that they were measured to allow, lowest and highest of
 #: the sets: which of them it will be, only the vectors know.
 CEILINGS = {"int4": (0.9, 0.97), "int8": (0.985, 0.998), "float16": (0.999, 1.0)}
@@ -72,7 +73,11 @@ def forecast(n_rows: int, width: int, target_recall: float) -> list[Forecast]:
 def _collection(n: int, width: int, kind: str, target: float) -> Forecast:
     row = CODE_BYTES + bytes_of(width, kind) + ID_BYTES
     lists = math.sqrt(n) if n >= AUTO_ROWS else 0.0
-    n_bytes = n * (row + (_LIST_BYTES if lists else 0)) + lists * width * 2
+    n_bytes = float(n * row)
+    if lists:
+        # A code stands in its list once more, and the last block of a list is half full.
+        place = CODE_BYTES + PLACE_BYTES
+        n_bytes += n * place + default_lists(n) * (2 * width + 16 + ROWS / 2 * place)
     compared = min(lists, 4 * math.sqrt(max(1.0, lists)) * 8) if lists > 4096 else lists
     seconds = LEARN + LEARN_COLUMN * width + n * (ADD + ADD_COLUMN * width)
     if lists:

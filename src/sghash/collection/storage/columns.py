@@ -1,8 +1,9 @@
 """Metadata: named columns of whole numbers, numbers, truth values or text, with gaps allowed.
 
-None is a gap. Dates are stored as text in ISO 8601, lists as JSON text. NaN is a number like
-others, stored as it came: it equals nothing, not even itself. No number is ever rounded: one that
-its column cannot hold exactly is refused.
+None is a gap, and so is NaN in a column of pandas, which has no other. Dates are stored as text in
+ISO 8601, lists as JSON text. Elsewhere NaN is a number like others, stored as it came: it equals
+nothing, not even itself. No number is ever rounded: one that its column cannot hold exactly is
+refused.
 """
 
 from __future__ import annotations
@@ -13,7 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sghash.collection.storage.plain_values import mapping_of, plain
+from sghash.collection.storage.plain_values import (
+    is_of_pandas,
+    items_of_pandas,
+    mapping_of,
+    plain,
+)
 from sghash.collection.storage.texts import Texts, empty_texts, join_texts, texts_of
 from sghash.errors import InvalidDtype, InvalidInput
 
@@ -68,7 +74,8 @@ def columns_of(metadata: Mapping[str, Any] | None, n: int) -> dict[str, Column]:
     metadata = mapping_of(metadata)
     if not isinstance(metadata, Mapping):
         raise InvalidDtype(
-            f"metadata must map column names to sequences of values, got {type(metadata).__name__}"
+            "metadata must map column names to sequences of values, as in {'year': [1999, 2024]}, "
+            f"got {type(metadata).__name__}"
         )
     columns = {}
     for name, values in metadata.items():
@@ -84,6 +91,11 @@ def columns_of(metadata: Mapping[str, Any] | None, n: int) -> dict[str, Column]:
     return columns
 
 
+def filled_columns(metadata: Mapping[str, Any] | None, n: int) -> dict[str, Column]:
+    """The same without columns of gaps alone, which do not say of what kind they will be."""
+    return {name: own for name, own in columns_of(metadata, n).items() if own.present.any()}
+
+
 def _check_length(name: str, values: Any, n: int) -> None:
     unordered = isinstance(values, (str, bytes, AbstractSet, Mapping))
     n_axes = getattr(values, "ndim", 1)
@@ -97,12 +109,16 @@ def _check_length(name: str, values: Any, n: int) -> None:
             "and one column for each further value"
         )
     if len(values) != n:
-        raise InvalidInput(f"metadata column {name!r} has {len(values)} values for {n} rows")
+        raise InvalidInput(
+            f"metadata column {name!r} has {len(values)} values for {n} rows: give one per row"
+        )
 
 
 def _column(name: str, values: Any) -> Column:
     if isinstance(values, np.ma.MaskedArray):
         values = values.tolist()  # what is masked becomes None, a gap
+    if is_of_pandas(values):
+        values = items_of_pandas(values)
     if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
         return _column_of_array(name, values)
     items = [plain(name, value) for value in values]
@@ -176,7 +192,7 @@ def gaps(kind: str, n: int) -> Column:
 
 
 def fit_kinds(columns: Mapping[str, Column], kinds: Mapping[str, str]) -> dict[str, Column]:
-    """Refuse columns of another kind than before; whole numbers may enter a column of numbers."""
+    """Refuse columns of another kind than before; numbers may be whole, or all of them be whole."""
     fitted = dict(columns)
     for name, column in columns.items():
         before = kinds.get(name, column.kind)
@@ -186,12 +202,22 @@ def fit_kinds(columns: Mapping[str, Column], kinds: Mapping[str, str]) -> dict[s
             fitted[name] = gaps(before, len(column.present))
         elif before == "float" and column.kind == "int":
             fitted[name] = _as_floats(name, column)
+        elif before == "int" and column.kind == "float" and _are_whole(column):
+            # Tables make whole numbers with gaps into floats.
+            whole = np.where(column.present, np.asarray(column.values), 0.0)
+            fitted[name] = Column("int", whole.astype(np.int64), column.present)
         else:
             raise InvalidDtype(
-                f"metadata column {name!r} holds {before} values, {column.kind} came: "
+                f"metadata column {name!r} holds {before} values, and these are {column.kind}: "
                 "keep one kind per column"
             )
     return fitted
+
+
+def _are_whole(column: Column) -> bool:
+    values = np.asarray(column.values)[column.present]
+    # Beyond 2**53 a float may stand for several whole numbers.
+    return bool(np.all((np.abs(values) <= 2.0**53) & (values == np.rint(values))))
 
 
 def _as_floats(name: str, column: Column) -> Column:

@@ -24,7 +24,7 @@ from sghash.collection.planning.plan import Plan, plan_of
 from sghash.collection.roles import are_roles
 from sghash.collection.storage.columns import KINDS
 from sghash.collection.storage.disk import replace_file
-from sghash.errors import BadFile, InvalidInput, NewerFormat, StorageError
+from sghash.errors import BadFile, InvalidInput, MissingData, NewerFormat, StorageError
 from sghash.files import storage_errors
 from sghash.index import HammingIndex, TableIndex
 from sghash.index.lists.centroids import MAX_LISTS
@@ -372,9 +372,9 @@ def _plain(name: str) -> bool:
     return name not in ("", ".", "..") and not set(name) & set("/\\\0:")
 
 
-def _no_collection(folder: Path) -> BadFile:
+def _no_collection(folder: Path) -> BadFile | MissingData:
     if not folder.exists():
-        return BadFile(
+        return MissingData(
             f"there is no collection {folder}: check the path, or make one with Collection.create"
         )
     if not folder.is_dir():

@@ -22,6 +22,8 @@ def plain(name: str, value: Any) -> Any:
     """A value of a metadata column as an int, float, bool, str or None; others as they are."""
     if type(value) in (bool, int, float, str) or value is None:
         return value
+    if type(value).__name__ == "NAType":  # what pandas calls missing, in columns of its own kinds
+        return None
     if isinstance(value, np.datetime64):
         return None if np.isnat(value) else str(np.datetime_as_string(value))
     if isinstance(value, np.generic):
@@ -63,10 +65,19 @@ def mapping_of(metadata: Any) -> Any:
     return {name: _items_of(metadata[name]) for name in names}
 
 
+def is_of_pandas(values: Any) -> bool:
+    """Whether values are a column of pandas, in which NaN says that one is missing."""
+    return type(values).__module__.partition(".")[0] == "pandas" and hasattr(values, "to_list")
+
+
+def items_of_pandas(column: Any) -> list[Any]:
+    """Its values, None where one is missing."""
+    items = column.to_list()
+    return [None if isinstance(item, float) and item != item else item for item in items]
+
+
 def _items_of(column: Any) -> Any:
+    if is_of_pandas(column):
+        return items_of_pandas(column)
     to_list = getattr(column, "to_pylist", None) or column.to_list
-    items = to_list()
-    if any(isinstance(item, str) for item in items):
-        # Tables write a missing text as NaN.
-        items = [None if isinstance(item, float) and item != item else item for item in items]
-    return items
+    return to_list()

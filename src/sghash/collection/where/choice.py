@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sghash.collection.storage.segments import View
 from sghash.collection.storage.state import State
+from sghash.collection.where.grammar import Node
 from sghash.collection.where.predicate import mask_of, parse
 from sghash.errors import InvalidDtype, InvalidInput
 from sghash.validation import Ids, check_ids
@@ -37,6 +38,15 @@ def allowed_rows(where: Any, state: State, views: Sequence[View]) -> list[_Mask 
         mask if view.alive is None else mask & view.alive
         for mask, view in zip(masks, views, strict=True)
     ]
+
+
+def ids_where(condition: Node, state: State) -> Ids:
+    """Ids of the rows that satisfy a condition, rising."""
+    parts = []
+    for rows, alive in state.views:
+        mask = mask_of(condition, rows.columns, len(rows))
+        parts.append(rows.ids_at(slice(None))[mask if alive is None else mask & alive])
+    return np.sort(np.concatenate([np.empty(0, dtype=np.int64), *parts]))
 
 
 def ids_of(given: Any, state: State) -> Ids:

@@ -46,10 +46,8 @@ def parse(text: str, kinds: Mapping[str, str]) -> Node:
 
 def _kind(column: str, kinds: Mapping[str, str]) -> str:
     if column not in kinds:
-        known = ", ".join(sorted(kinds)) or "none"
-        raise InvalidInput(
-            f"there is no metadata column {column!r}{hint(column)}: the columns are {known}"
-        )
+        known = f"the columns are {', '.join(sorted(kinds))}" if kinds else "there are none yet"
+        raise InvalidInput(f"there is no metadata column {column!r}{hint(column)}: {known}")
     return kinds[column]
 
 

@@ -61,7 +61,7 @@ def words(text: str) -> Iterator[Word]:
 
 def hint(word: str) -> str:
     """The remedy for a word or sign of another language, else nothing."""
-    return f", write {_MEANT[word]}" if word in _MEANT else ""
+    return f", write `{_MEANT[word]}`" if word in _MEANT else ""
 
 
 def refusal(text: str, start: int, reason: str) -> InvalidInput:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sghash.data.readers.fixed import FixedRows, check_size
 from sghash.data.sources import RowSource, bad_file
 from sghash.errors import InvalidInput
-from sghash.neighbors import Neighbors
 
 DTYPES: dict[str, np.dtype[Any]] = {
     ".fbin": np.dtype("<f4"),
@@ -36,13 +35,14 @@ def open_source(path: Path, *, key: str | None) -> RowSource:
     return FixedRows(path, _HEADER.size, shape, stored)
 
 
-def read_neighbors(path: Path) -> Neighbors:
-    """Read a ground truth file: n and k, then n*k ids (uint32), then n*k distances (float32)."""
+def open_neighbors(path: Path, n_queries: int) -> RowSource:
+    """Open the ids of a ground truth: n and k, n*k ids (uint32), n*k distances (float32)."""
     n, k = _read_header(path)
     check_size(path, _HEADER.size, path.stat().st_size, (n, k), 8)
-    ids = FixedRows(path, _HEADER.size, (n, k), np.dtype("<u4")).read(0, n)
-    distances = FixedRows(path, _HEADER.size + n * k * 4, (n, k), np.dtype("<f4")).read(0, n)
-    return Neighbors(distances, ids.astype(np.int64))
+    if n != n_queries:
+        expected = f"neighbours of {n_queries} queries"
+        raise bad_file(path, 0, expected=expected, found=f"those of {n}")
+    return FixedRows(path, _HEADER.size, (n, k), np.dtype("<u4"))
 
 
 def _read_header(path: Path) -> tuple[int, int]:

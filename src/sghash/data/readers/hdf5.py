@@ -83,9 +83,11 @@ class Hdf5Source(RowSource):
     def _dataset(self, file: Any) -> Any:
         h5py = require("h5py", extra="hdf5")
         # A link or a view could lead to another file: only what stands in this one is read.
-        if not isinstance(file.get(self.key, getlink=True), (h5py.HardLink, type(None))):
-            expected = f"{self.key!r} to stand in this file"
-            raise bad_file(self.path, 0, expected=expected, found="a link")
+        parts = [part for part in self.key.split("/") if part not in ("", ".")]
+        for place in ("/".join(parts[:n]) for n in range(1, len(parts) + 1)):
+            if not isinstance(file.get(place, getlink=True), (h5py.HardLink, type(None))):
+                expected = f"{self.key!r} to stand in this file"
+                raise bad_file(self.path, 0, expected=expected, found=f"a link at {place!r}")
         stored = file.get(self.key)
         if not isinstance(stored, h5py.Dataset):
             if isinstance(stored, h5py.Group):

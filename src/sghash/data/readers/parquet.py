@@ -46,14 +46,18 @@ class ParquetSource(ColumnarSource):
         A few compressed bytes can be a row of gigabytes, which would be decoded as a whole.
         """
         wanted = set(self.chosen.names)
+        # The file stores the leaves of its columns, one after the other.
+        schema = metadata.schema.to_arrow_schema()
+        owners = [field.name for field in schema for _ in range(_n_leaves(field.type))]
+        if len(owners) != metadata.num_columns:
+            found = f"{metadata.num_columns} according to the footer"
+            raise self._wrong(0, f"{len(owners)} stored columns", found)
         n_values = 0
         for g in range(metadata.num_row_groups):
             group = metadata.row_group(g)
-            for column in map(group.column, range(group.num_columns)):
-                place = column.path_in_schema
-                of_list = place.startswith(f"{self.chosen.names[0]}.")
-                if of_list if self.chosen.is_list else place in wanted:
-                    n_values += column.num_values
+            for place, owner in enumerate(owners):
+                if owner in wanted:
+                    n_values += group.column(place).num_values
         if n_values > MAX_WIDTH * max(int(self.limits[-1]), 1):
             found = f"{n_values} in {self.limits[-1]} rows according to the footer"
             raise self._wrong(0, f"at most {MAX_WIDTH} numbers", found)
@@ -79,6 +83,20 @@ class ParquetSource(ColumnarSource):
         # Without a buffer, all of a row group is read before its first row: hundreds of megabytes
         # for every file of a folder that is being read.
         return parquet.ParquetFile(self.path, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+
+
+def _n_leaves(kind: Any) -> int:
+    """Columns that the file stores for one column of a type."""
+    types = require("pyarrow", extra="parquet").types
+    if types.is_struct(kind):
+        return sum(_n_leaves(field.type) for field in kind)
+    if types.is_map(kind):
+        return _n_leaves(kind.key_type) + _n_leaves(kind.item_type)
+    if hasattr(kind, "storage_type"):
+        return _n_leaves(kind.storage_type)
+    if types.is_nested(kind) and hasattr(kind, "value_type"):
+        return _n_leaves(kind.value_type)
+    return 1
 
 
 def _check_magic(path: Path) -> None:

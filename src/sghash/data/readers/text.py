@@ -190,12 +190,20 @@ def _kind_of(value: Any) -> str:
     return {float: "float", int: "int"}.get(type(value), "other")
 
 
+def cells_of(lines: Iterator[str], delimiter: str) -> Any:
+    """A `csv.reader` of lines whose cells may be as long as a line."""
+    # The limit is one for the process: it is only ever raised.
+    if csv.field_size_limit() < MAX_LINE_BYTES:
+        csv.field_size_limit(MAX_LINE_BYTES)
+    return csv.reader(lines, delimiter=delimiter, strict=True)
+
+
 def _cells(lines: Iterator[str], path: Path, key: str | None, delimiter: str) -> Iterator[Row]:
     """Rows of a table of cells; a first row that is not all numbers holds the names."""
     first = next(lines, "")
     if delimiter == "," and "," not in first and ";" in first:
         delimiter = ";"
-    reader = csv.reader(_again(first, lines), delimiter=delimiter, strict=True)
+    reader = cells_of(_again(first, lines), delimiter)
     header: list[str] | None = None
     places: list[int] | None = None
     names: tuple[str, ...] = ()

@@ -21,6 +21,8 @@ from sghash.index.rows import RowIds, row_ids
 from sghash.validation import Codes, Ids, Vectors, available_cores
 
 ROWS = 64
+#: Slots name their rows by 32 bits.
+MOST_ROWS = 2**32 - 1
 # How much room a list that grew has to spare, and the blocks of all of them.
 _SPARE = 0.125
 # Rows that are laid out at a time, and numbers of vectors that all threads hold meanwhile.
@@ -115,6 +117,15 @@ def empty_arranged(
     )  # fmt: skip
 
 
+def check_n_rows(n: int) -> None:
+    """Refuse more rows than slots can name."""
+    if n > MOST_ROWS:
+        raise InvalidInput(
+            f"lists hold up to {MOST_ROWS:,} rows, these are {n:,}: split them over shards "
+            "(docs/scale.md)"
+        )
+
+
 def arrange(
     codes: Codes,
     terms: Vectors | None,
@@ -132,6 +143,7 @@ def arrange(
     """
     from sghash.kernels.partitions.layout import free_slots, put_rows
 
+    check_n_rows(len(codes))
     n_lists = 0 if partitions is None else partitions.n_lists
     order = np.lexsort((members, lists))
     members, lists = members[order], lists[order]
@@ -225,6 +237,7 @@ def _room_for(
     next_id: int,
 ) -> Arranged:
     """Lists of these lengths, one behind the other, to be filled."""
+    check_n_rows(len(codes))
     capacities = -(-counts // ROWS)
     total, n_planes = int(capacities.sum()), codes.shape[1] + (terms is not None)
     least = step = 0.0
@@ -273,6 +286,7 @@ def with_rows(
     Rows behind all others are written into the room that their lists have, or to the end where a
     list has none; otherwise, and where no room is left, all is laid out anew.
     """
+    check_n_rows(old.n + len(codes))
     numbers, old_rows, new_rows = merged_ids(old, ids)
     next_id = max(old.next_id, int(ids.max()) + 1)
     appended = old.n and int(new_rows.min()) == old.n

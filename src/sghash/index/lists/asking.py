@@ -174,7 +174,7 @@ def asked_of(
     if vectors is not None:
         vectors = check_vectors(vectors, width=width, name="vectors")
     if kept is not None:
-        _check_kept(kept, held.n, vectors, index)
+        _check_kept(kept, held.n, vectors)
     sizes = {len(part) for part in (codes, vectors) if part is not None}
     sizes |= set() if tables is None else {tables.n_queries}
     if len(sizes) != 1:
@@ -184,7 +184,7 @@ def asked_of(
     return Asked(index, held, sizes.pop(), scan, vectors, codes, tables, kept)
 
 
-def _check_kept(kept: Any, n: int, vectors: Vectors | None, index: PartitionedIndex) -> None:
+def _check_kept(kept: Any, n: int, vectors: Vectors | None) -> None:
     if not isinstance(kept, np.ndarray) or kept.dtype not in KINDS.values():
         raise InvalidDtype(
             "kept must be an array of float16 or float32, or rows of a small kind: convert it"

@@ -85,7 +85,7 @@ def _check_comparing(options: Options) -> None:
 def options_of(asked: dict[str, Any], limits: Limits) -> Options:
     """How to search; more neighbours than there may be are refused."""
     if asked["k"] > limits.k:
-        raise Refusal(413, f"k may be {limits.k} here, got {asked['k']}: ask for fewer")
+        raise Refusal(413, f"k may be at most {limits.k} here, got {asked['k']}: ask for fewer")
     where = asked["where"]
     return Options(
         asked["k"], asked["rerank"], asked["shortlist"], asked["target_recall"],
