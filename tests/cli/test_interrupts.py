@@ -55,10 +55,14 @@ def entries(place):
     return sorted(str(path.relative_to(place)) for path in place.rglob("*"))
 
 
+def compile_before(place):
+    """So that nothing is left to compile: interrupted there, Numba complains in its own words."""
+    sghash.SGH(32, n_steps=50).fit(np.load(place / "vectors.npy", mmap_mode="r")[:2000])
+
+
 @pytest.mark.parametrize(("verb", "delay"), [("fit", 0.7), ("create", 0.0)])
 def test_while_fitting(place, verb, delay):
-    # Compiled before: interrupted while it compiles, Numba complains in its own words.
-    sghash.SGH(32, n_steps=50).fit(np.load(place / "vectors.npy", mmap_mode="r")[:2000])
+    compile_before(place)
     before = entries(place)
     names = {"fit": ("vectors.npy", "new"), "create": ("new", "vectors.npy")}[verb]
     process = start(place, verb, *names, "--bits", 32, "-o", "n_steps=10000000")
@@ -73,8 +77,9 @@ def test_while_fitting(place, verb, delay):
 def test_a_model_that_is_to_be_replaced_stays(place):
     model = sghash.models.LSH(n_bits=8, random_state=0).fit(np.eye(WIDTH, dtype=np.float32))
     model.save(place / "model")
+    compile_before(place)
     before = entries(place)
-    line = ("fit", "vectors.npy", "model", "--overwrite", "-o", "n_steps=10000000")
+    line = ("fit", "vectors.npy", "model", "--overwrite", "--bits", 32, "-o", "n_steps=10000000")
     process = start(place, *line)
     await_text(process, "fitting SGH")
     time.sleep(0.5)
