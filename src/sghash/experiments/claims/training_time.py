@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import statistics
 from collections.abc import Mapping, Sequence
@@ -59,7 +60,9 @@ JUDGED = (SIFT.label, SIFT_1M.label, QUICK_CLUSTERS.label)
 #: Every method learns from all rows, the autoencoder too.
 AUTOENCODER = "BinaryAutoencoder"
 MODELS = {PAPER: PAPER, DEFAULT: DEFAULT, "ITQ": "ITQ", AUTOENCODER: f"{AUTOENCODER}(sample=None)"}
-REPETITIONS = 3
+REPETITIONS = 5
+#: Its fits are a hundred times as long as the others, and no closer call.
+SLOW_REPETITIONS = {AUTOENCODER: 3}
 TOTAL, CPU = "train_seconds", "cpu_seconds"
 BY = ("set", "n_bits", "model")
 #: ITQ's decoders, as rows name their errors: its rotation, and the least-squares map.
@@ -91,6 +94,7 @@ def run(context: Context) -> list[Row]:
             for n_bits in lengths
             for seed in range(min(context.seeds, REPETITIONS))
             for model in MODELS
+            if seed < SLOW_REPETITIONS.get(model, REPETITIONS)
         ]
     shared = others if rows else sets
     return [*rows, *hashing_rows(context, shared, tuple(MODELS), lengths)]
@@ -110,6 +114,7 @@ def _row(context: Context, which: BenchSet, model: str, n_bits: int, seed: int) 
         rows = load(which).base
         fitted = make_model(spec, n_bits, seed, which.metric)
         warm_up_like(fitted, rows.dtype)
+        _touch(which)
         values = timed_fit(fitted, rows)
         if model == "ITQ":
             values |= errors_of(fitted, rows)
@@ -119,6 +124,12 @@ def _row(context: Context, which: BenchSet, model: str, n_bits: int, seed: int) 
         return values
 
     return context.measured(STORE, settings, measure)
+
+
+@functools.cache
+def _touch(which: BenchSet) -> None:
+    """Fit once on all rows: the first fit of a process also pays for memory never used before."""
+    make_model("ITQ", min(LENGTHS), 0, which.metric).fit(load(which).base)
 
 
 def times_to_error(rows: Sequence[Row], decoder: str) -> dict[int, float]:
@@ -290,9 +301,10 @@ EXPERIMENT = Experiment(
     "autoencoder, at every code length.",
     shown="Table 1, Figure 1b and Figure 5",
     setup=f"{STAND_INS} Judged on SIFT, as Table 1 is: 8 to 64 bits, "
-    f"every method on all its rows, {REPETITIONS} seeds, all fits in one process. Tables "
-    "have medians; judged are the 95 % intervals of ratios, each of which has to lie wholly on one "
-    "side of its bound. Times are processor seconds, so "
+    f"every method on all its rows, {REPETITIONS} seeds (the autoencoder "
+    f"{SLOW_REPETITIONS[AUTOENCODER]}), all fits in one process after one that does not count. "
+    "Tables have medians; judged are the 95 % intervals of ratios, each of which has to lie wholly "
+    "on one side of its bound. Times are processor seconds, so "
     "that the number of threads makes no difference; rows of earlier versions have seconds by the "
     "clock, and an autoencoder that learned from 100,000 rows. Beside the whole training (5,000 "
     "steps of 500) stands the time after which SGH.paper has the training error at which ITQ ends: "
