@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sghash
-from sghash.evaluation.provenance import revision
+from sghash.evaluation.provenance import revision, source_tree
 
 WHO = ("-c", "user.name=a", "-c", "user.email=a@b")
 
@@ -50,7 +50,16 @@ def test_it_is_the_last_commit_of_the_source(checkout: Path) -> None:
     assert commit(checkout) == revision() != first
 
 
+def test_the_content_keeps_its_name_where_a_commit_does_not(checkout: Path) -> None:
+    first, content = commit(checkout), source_tree()
+    git(checkout, "commit", "-q", "--amend", "-m", "the same under another name")
+    assert revision() != first and source_tree() == content
+    (checkout / "src" / "sghash" / "more.py").write_text("")
+    commit(checkout)
+    assert source_tree() not in (None, content)
+
+
 def test_without_a_commit_or_a_checkout_there_is_none(checkout: Path) -> None:
-    assert revision() is None
+    assert revision() is None and source_tree() is None
     shutil.rmtree(checkout / ".git")
-    assert revision() is None
+    assert revision() is None and source_tree() is None

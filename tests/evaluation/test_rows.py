@@ -39,7 +39,7 @@ def test_every_measurement_makes_the_same_kind_of_row() -> None:
         run_once(Run("LSH", 8, 0), Bench(data, k=5, depths=(5,), threads=1)),
         make_row(key_of(["any"]), {"seed": 0}, {"error": 1.5}),
     ]
-    fields = {"key", "settings", "values", "written", "versions", "revision", "machine"}
+    fields = {"key", "settings", "values", "written", "versions", "revision", "machine", "source"}
     assert [set(row) for row in rows] == [fields, fields]
     assert key_of({"a": 1, "b": [2]}) == key_of({"b": [2], "a": 1}) != key_of({"a": 1, "b": [3]})
 

@@ -113,7 +113,7 @@ def test_the_page_that_is_kept_says_why_its_verdicts_are_others():
 def test_the_page_that_is_kept_is_of_one_committed_revision():
     text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert "Warning, " not in text
-    assert re.search(r"Revisions [0-9a-f]{40}\. Measured between", text)
+    assert re.search(r"Revisions [0-9a-f]{40}( \([^()]*\))?\. Measured between", text)
 
 
 def test_rows_of_several_revisions_are_warned_of():

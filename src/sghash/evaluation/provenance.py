@@ -26,7 +26,12 @@ def provenance() -> dict[str, Any]:
         "processor": _processor(),
         "cores": available_cores(),
     }
-    return {"versions": versions, "revision": revision(), "machine": machine}
+    return {
+        "versions": versions,
+        "revision": revision(),
+        "source": source_tree(),
+        "machine": machine,
+    }
 
 
 def revision() -> str | None:
@@ -34,23 +39,38 @@ def revision() -> str | None:
 
     Commits of rows and pages leave it as it is: what a run measures before and after is the same.
     """
+    if (checkout := _checkout()) is None:
+        return None
+    commit = _git(checkout, "log", "-1", "--format=%H", "--", "src")
+    changed = _git(checkout, "status", "--porcelain", "--", "src")
+    return f"{commit}-dirty" if commit and changed else commit
+
+
+def source_tree() -> str | None:
+    """What git calls the content of the source at its last commit, or None.
+
+    Commits get other names when they are rebased; `git rev-parse <commit>:src` stays what it was.
+    """
+    checkout = _checkout()
+    return None if checkout is None else _git(checkout, "rev-parse", "--verify", "HEAD:src")
+
+
+def _checkout() -> Path | None:
     package = Path(sghash.__file__).resolve().parent
     checkout = package.parent.parent
     # An installed package may lie inside somebody else's repository: that commit says nothing.
-    if package.parent.name != "src" or not (checkout / ".git").exists():
-        return None
+    is_source = package.parent.name == "src" and (checkout / ".git").exists()
+    return checkout if is_source else None
+
+
+def _git(checkout: Path, *words: str) -> str | None:
+    """What git answers, or None if it says nothing or cannot."""
+    command = ["git", "-C", str(checkout), *words]
     try:
-        commit = _git(checkout, "log", "-1", "--format=%H")
-        changed = _git(checkout, "status", "--porcelain")
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return f"{commit}-dirty" if commit and changed else commit or None
-
-
-def _git(checkout: Path, *words: str) -> str:
-    command = ["git", "-C", str(checkout), *words, "--", "src"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
-    return found.stdout.strip()
+    return found.stdout.strip() or None
 
 
 def _processor() -> str:

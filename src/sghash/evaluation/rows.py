@@ -9,6 +9,7 @@ Every row of `evaluate`, of the experiments and of benchmarks that keep rows has
 | `values`                          | what came out: numbers by name, or lists of numbers    |
 | `written`                         | when, in UTC                                           |
 | `versions`, `revision`, `machine` | where it comes from                                    |
+| `source`                          | the content of the source, as git names it (from 0.2)  |
 | `format_version`                  | of this table                                          |
 
 Rows of version 1 had their settings beside the values; they are read as if they had not.

@@ -210,7 +210,9 @@ def _origin(results: Sequence[Result]) -> str:
     machines = sorted(f"{name}, {n} core{'s' * (n != 1)}" for name, n in known)
     versions = sorted({f"{k} {v}" for row in rows for k, v in row["versions"].items()})
     revisions = sorted({str(row["revision"]) for row in rows})
+    sources = sorted({row["source"] for row in rows if row.get("source")})
+    trees = f" (`git rev-parse <revision>:src` {', '.join(sources)})" if sources else ""
     return (
-        f"{'; '.join(machines)}. {', '.join(versions)}. Revisions {', '.join(revisions)}. Measured "
-        f"between {min(r['written'] for r in rows)} and {max(r['written'] for r in rows)}."
+        f"{'; '.join(machines)}. {', '.join(versions)}. Revisions {', '.join(revisions)}{trees}. "
+        f"Measured between {min(r['written'] for r in rows)} and {max(r['written'] for r in rows)}."
     )
