@@ -126,6 +126,7 @@ def test_documents_and_nodes_are_deleted(index, store):
     left = {node.node_id for node in store.get_nodes()}
     assert left == {f"node-{n}" for n in (0, *range(3, 30), 40)}
     assert [n.node_id for n in store.get_nodes(["node-5", "node-1"])] == ["node-5"]
+    assert store.get_nodes([5, None]) == []
     store.clear()
     assert len(store.client) == 0 and index.as_retriever().retrieve("text 1") == []
 

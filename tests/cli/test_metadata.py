@@ -132,3 +132,29 @@ def test_a_table_that_only_claims_its_length_is_refused(path, claimed):
     (path / "m.arrow").write_bytes(lying)
     with pytest.raises(BadFile):
         read_metadata(str(path / "m.arrow"))
+
+
+def test_a_table_whose_texts_lie_outside_of_it_is_refused(path):
+    """The first and the last place are right: reading the text between them ended the process."""
+    arrow = pytest.importorskip("pyarrow")
+    places = np.array([0, 3, 6, 9, 12], np.int32)
+    table = arrow.table({"a": ["abc", "def", "ghi", "jkl"]})
+    with (
+        arrow.OSFile(str(path / "m.arrow"), "wb") as stream,
+        arrow.ipc.new_file(stream, table.schema) as writer,
+    ):
+        writer.write_table(table)
+    whole = (path / "m.arrow").read_bytes()
+    assert whole.count(places.tobytes()) == 1
+    places[2] = 1 << 30
+    (path / "m.arrow").write_bytes(
+        whole.replace(np.int32([0, 3, 6, 9, 12]).tobytes(), places.tobytes())
+    )
+    with pytest.raises(BadFile):
+        read_metadata(str(path / "m.arrow"))
+
+
+def test_a_cell_may_be_longer_than_a_line_of_vectors(path):
+    long = "x" * (3 << 20)
+    write_csv(path / "longer.csv", {"a": [1], "text": [long]})
+    assert list(read_metadata(str(path / "longer.csv"))["text"]) == [long]

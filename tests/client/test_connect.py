@@ -122,6 +122,15 @@ def test_numbers_that_are_not_finite_are_the_same(both):
         one.delete(known)
 
 
+def test_gaps_of_pandas_are_the_same(both):
+    pandas = pytest.importorskip("pandas")
+    rows, ids = serving.make_rows(6, 2) + 9, [95, 96]
+    for one in both:
+        one.add(rows, ids, {"weight": pandas.Series([0.5, np.nan])})
+        assert one.get(ids).metadata["weight"] == [0.5, None] and None not in one
+        one.delete(ids)
+
+
 def test_writes_are_the_same(both):
     local, remote = both
     rows = serving.make_rows(4, 3) + 9

@@ -197,7 +197,8 @@ def test_pipelines_are_judged_and_the_cheapest_is_recommended(vectors: np.ndarra
     assert "Cheapest pipeline with recall10@10 of at least 0.95 (*)" in text
     exact = [one for one in found.pipelines if one.stage == "float16 vectors"]
     assert min(one.recall for one in exact) > 0.97
-    alone = evaluate(vectors, models="LSH", n_bits=8, seeds=0, target_recall=None, threads=1)
+    one = {"n_bits": np.int64(8), "seeds": np.int64(0)}
+    alone = evaluate(vectors, models="LSH", **one, target_recall=None, threads=1)
     assert alone.pipelines == [] and alone.recommended is None
 
 

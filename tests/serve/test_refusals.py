@@ -69,6 +69,8 @@ def npy_of(shape):
         ("search", {"codes": ["000"]}, 422, ""),
         ("search", {"codes": ["00"]}, 422, "1 bytes wide"),
         ("search", {"codes": ["0000"], "rerank": "decoder"}, 422, "leave rerank"),
+        ("search", {"codes": ["0000"], "rerank": "none", "shortlist": 9}, 422, "leave rerank"),
+        ("search", {"codes": ["0000"], "rerank": "none", "target_recall": 0.9}, 422, "leave"),
         ("search", {"ids": [-1]}, 422, "ids"),
         ("search", {"ids": ["01"]}, 422, "ids"),
         ("search", {"ids": [1.5]}, 422, "ids"),

@@ -115,7 +115,7 @@ def _sniffed(path: Path) -> str:
 
 def _csv_cells(lines: Iterator[str], name: str, delimiter: str) -> Columns:
     """Columns of text; an empty cell is a gap."""
-    reader = cells_of(lines, delimiter)
+    reader = cells_of(lines, delimiter, MAX_LINE_BYTES)
     n = 0
     try:
         heads = [head.strip() for head in next(reader, [])]

@@ -29,7 +29,7 @@ def read_table(path: Path) -> dict[str, Column]:
         return _filled(path, table.to_batches(columns=names, batch_size=BLOCK_ROWS), names)
     except SghashError:
         raise
-    except (arrow.ArrowException, OSError, ValueError, KeyError) as error:
+    except (arrow.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:
         reason = " ".join(str(error).split())
         raise BadFile(f"{path} cannot be read as {kind} ({reason}): write it again") from error
 
@@ -58,8 +58,8 @@ def _filled(path: Path, batches: Any, names: list[str]) -> dict[str, Column]:
     waiting: dict[str, list[Any]] = {name: [] for name in names}
     n = 0
     for batch in batches:
-        # Lengths that a file only claims would lead to memory that is not its own.
-        batch.validate()
+        # Lengths and places that a file only claims would lead to memory that is not its own.
+        batch.validate(full=True)
         for name in names:
             waiting[name] += [_stored(path, name, v) for v in batch.column(name).to_pylist()]
         n_waiting = len(batch) + n % BLOCK_ROWS

@@ -14,7 +14,7 @@ from sghash.client.connection import Connection
 from sghash.collection.explaining import Explanation
 from sghash.collection.lists.targets import Visit
 from sghash.collection.records import Records
-from sghash.collection.storage.plain_values import mapping_of, plain
+from sghash.collection.storage.plain_values import is_of_pandas, items_of_pandas, mapping_of, plain
 from sghash.collection.where.choice import are_keys, in_order
 from sghash.neighbors import KeyedNeighbors, Neighbors, RangeNeighbors, padding_distance
 from sghash.validation import Codes, Ids, Vectors, check_ids, check_vectors, n_bytes_of
@@ -45,6 +45,8 @@ class RemoteCollection:
         return int(self.stats()["n_rows"])
 
     def __contains__(self, id_: object) -> bool:
+        if id_ is None:
+            return False
         name = "keys" if isinstance(id_, str) else "ids"
         given = id_ if isinstance(id_, str) else int(check_ids(np.asarray([id_]))[0])
         return bool(self._ask("contains", {name: [given]})["contains"][0])
@@ -247,7 +249,13 @@ def _metadata(metadata: Mapping[str, Any] | None) -> dict[str, list[Any]] | None
     if metadata is None:
         return None
     columns = mapping_of(metadata)
-    return {name: [plain(name, value) for value in values] for name, values in columns.items()}
+    return {
+        name: [plain(name, value) for value in _items(values)] for name, values in columns.items()
+    }
+
+
+def _items(values: Any) -> Any:
+    return items_of_pandas(values) if is_of_pandas(values) else values
 
 
 def _ids(found: list[Any]) -> Ids:

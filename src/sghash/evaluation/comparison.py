@@ -208,8 +208,8 @@ def evaluate(
         wanted=None if target_recall is None else check_target(target_recall),
     )  # fmt: skip
     models = [models] if isinstance(models, str) else models
-    n_bits = [n_bits] if isinstance(n_bits, int) else n_bits
-    seeds = [seeds] if isinstance(seeds, int) else seeds
+    n_bits = [int(n_bits)] if isinstance(n_bits, (int, np.integer)) else n_bits
+    seeds = [int(seeds)] if isinstance(seeds, (int, np.integer)) else seeds
     specs = {format_model(*spec): spec for spec in map(parse_model, models)}
     if not specs or not n_bits or not seeds:
         raise InvalidInput("give at least one model, one length and one seed")

@@ -97,6 +97,18 @@ def test_whole_numbers_enter_a_column_of_numbers(tmp_path, model, vectors, files
             one.prepare(tmp_path / "t", job="k", metadata=["year"])
 
 
+def test_floats_enter_a_column_of_whole_numbers_if_they_are_whole(tmp_path, model, vectors, files):
+    years = [None, *map(float, range(2001, 2035))]
+    write(files, "a.parquet", table_of(vectors[:35], year=pa.array(years, pa.float64())))
+    write(files, "b.parquet", table_of(vectors[35:N], 35, year=pa.array([1.5] * 25, pa.float64())))
+    with Collection.create(tmp_path / "c", model) as one:
+        one.add(vectors[90:91], None, {"year": [1]})
+        commit(one, files / "a.parquet", metadata=["year"])
+        assert one.get(one.ids).metadata["year"] == [1, None, *range(2001, 2035)]
+        with pytest.raises(InvalidInput, match="year"):
+            commit(one, files / "b.parquet", job="k", metadata=["year"])
+
+
 def test_keys_that_are_there_twice_are_refused(tmp_path, model, vectors, files):
     with Collection.create(tmp_path / "c", model) as one:
         one.add(vectors[90:93], ["k58", "other", "k3"])

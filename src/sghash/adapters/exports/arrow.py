@@ -88,9 +88,10 @@ def from_arrow(table: Any) -> StoredCodes:
     """Take codes from a `pyarrow.Table` that `to_arrow` made, or that was read from its file."""
     about = _described(table.schema, "the table")
     try:
-        # Lengths that a file only claims would lead to memory that is not its own.
-        table.validate()
-    except require("pyarrow", extra="parquet").ArrowException as error:
+        # Lengths and places that a file only claims would lead to memory that is not its own.
+        table.validate(full=True)
+        table.column_names  # noqa: B018 - a damaged name is no text
+    except (require("pyarrow", extra="parquet").ArrowException, UnicodeDecodeError) as error:
         said = str(error).splitlines()[0]
         raise BadFile(f"the table is damaged ({said}): write it with write_codes") from error
     ids = check_ids(_numbers(table, "id", "int64"))

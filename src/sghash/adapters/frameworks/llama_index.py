@@ -183,7 +183,8 @@ class SghashLlamaStore(_types.BasePydanticVectorStore):  # type: ignore[misc, na
         """Ids of the nodes that are there, in the order of the collection; of all for None."""
         if node_ids is None:
             return self.client.ids
-        found = self.client.moment.state.find_keys(list(dict.fromkeys(node_ids)))
+        known = [id_ for id_ in dict.fromkeys(node_ids) if isinstance(id_, str)]
+        found = self.client.moment.state.find_keys(known)
         return np.sort(found[found >= 0])
 
     def _read(self, ids: Any) -> list[_Stored]:

@@ -47,7 +47,8 @@ def kinds_of(
 
 
 def _fitting(name: str, kind: str, known: str | None) -> str:
-    if known is None or known == kind or (known, kind) == ("float", "int"):
+    # Floats go where whole numbers are as long as they are whole: `fit_kinds` looks at each.
+    if known is None or known == kind or {known, kind} == {"float", "int"}:
         return known or kind
     raise InvalidDtype(
         f"metadata column {name!r} holds {known} values in the collection, {kind} values in the "

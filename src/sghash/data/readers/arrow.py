@@ -46,7 +46,7 @@ class ArrowSource(ColumnarSource):
     def _batches(self, group: int, n_rows: int) -> Iterator[Any]:
         with self._source() as source, self._reader(source) as reader:
             for batch in self._all(reader, group):
-                batch.validate()
+                batch.validate(full=True)
                 yield batch.select(list(self.chosen.names))
 
     def _all(self, reader: Any, group: int) -> Iterator[Any]:

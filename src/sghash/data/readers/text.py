@@ -190,11 +190,11 @@ def _kind_of(value: Any) -> str:
     return {float: "float", int: "int"}.get(type(value), "other")
 
 
-def cells_of(lines: Iterator[str], delimiter: str) -> Any:
-    """A `csv.reader` of lines whose cells may be as long as a line."""
+def cells_of(lines: Iterator[str], delimiter: str, most: int = MAX_LINE_BYTES) -> Any:
+    """A `csv.reader` of lines whose cells may be as long as a line, which has `most` bytes."""
     # The limit is one for the process: it is only ever raised.
-    if csv.field_size_limit() < MAX_LINE_BYTES:
-        csv.field_size_limit(MAX_LINE_BYTES)
+    if csv.field_size_limit() < most:
+        csv.field_size_limit(most)
     return csv.reader(lines, delimiter=delimiter, strict=True)
 
 

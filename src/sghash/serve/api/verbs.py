@@ -74,8 +74,13 @@ def single_query(hosted: Hosted, asked: dict[str, Any]) -> tuple[NDArray[Any], O
     return codes, options._replace(rerank=None, by_codes=True)
 
 
+def _compares_codes(options: Options) -> bool:
+    """Whether nothing but Hamming distances is asked for."""
+    return options.rerank in (None, "none") and options[2:4] == (None, None)
+
+
 def _check_comparing(options: Options) -> None:
-    if options[1:4] != (None, None, None) and options.rerank != "none":
+    if not _compares_codes(options):
         raise InvalidInput(
             "codes are compared by Hamming distance: leave rerank, shortlist and "
             "target_recall out, or send vectors"
@@ -323,8 +328,7 @@ def _queries_of_rows(
     records = read_records(moment.state, ids, moment.holder.model, wanted)
     if records.vectors is not None:
         return "queries", np.asarray(records.vectors, dtype=np.float32)
-    by_codes = options[1:4] == (None, None, None) or options.rerank == "none"
-    if by_codes and moment.state.manifest.kind == HammingIndex.kind:
+    if _compares_codes(options) and moment.state.manifest.kind == HammingIndex.kind:
         return "codes", records.codes
     if records.reconstructions is None:
         raise InvalidInput("the model has no decoder, and no vectors are kept: search by vectors")
