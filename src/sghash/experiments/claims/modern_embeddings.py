@@ -276,7 +276,7 @@ def _set_of(context: Context) -> BenchSet:
 EXPERIMENT = Experiment(
     name="modern_embeddings",
     title="Text embeddings at equal bytes",
-    claim="Beyond the paper: how learned codes stand to what vector databases store today, at "
+    claim="Beyond the paper: how learned codes compare with what vector databases store today, at "
     "equal bytes.",
     shown=NOT_IN_PAPER,
     setup="58,000 MiniLM embeddings of 384 numbers (1,536 bytes), 500 queries, cosine. Bytes are "

@@ -115,7 +115,7 @@ def _values(which: BenchSet, ids: Any, seconds: float) -> Values:
 EXPERIMENT = study(
     "quantizers",
     title="Tables of a real query, beside FAISS's quantizers",
-    question="How do codes searched by tables stand to FAISS's PQ and OPQ at equal bytes?",
+    question="How do codes searched by tables compare with FAISS's PQ and OPQ at equal bytes?",
     setup="8 and 16 bytes on five whole sets, every byte that is stored for a vector counted, one "
     "seed. SGH's codes are sharpened by three sweeps of coordinate descent.",
     run=run,
