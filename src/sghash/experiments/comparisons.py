@@ -18,7 +18,7 @@ from sghash.experiments.experiment import Row
 Cell: TypeAlias = tuple[Any, ...]
 
 #: How often queries are drawn anew to see what a difference owes to them.
-REDRAWS = 2000
+REDRAWS = 10_000
 #: Differences of recall below this are called level, whatever the seeds say.
 LEAST_RECALL = 0.005
 #: Fewer seeds of a method that draws decide nothing: two tell next to nothing of their spread.
@@ -147,13 +147,35 @@ def difference(one: Measured | Estimate, other: Measured | Estimate) -> Differen
     return Difference(mean, half, redrawn(one.shares, other.shares), freedom)
 
 
+def paired(
+    one: Sequence[Row],
+    other: Sequence[Row],
+    value: str,
+    *,
+    fixed: Callable[[Mapping[str, Any]], bool] = lambda settings: False,
+) -> Difference:
+    """`value` of one minus the other, seed by seed: rows of a seed share what it draws.
+
+    `fixed` is as in `measurements`; queries are drawn anew as in `difference`.
+    """
+    own, usual = ({row["settings"]["seed"]: float(row["values"][value]) for row in rows}
+                  for rows in (one, other))  # fmt: skip
+    gap = estimate([own[seed] - usual[seed] for seed in sorted(own.keys() & usual.keys())])
+    queries = redrawn(shares_of(one, value), shares_of(other, value))
+    if all(fixed(row["settings"]) for row in (*one, *other)):
+        return Difference(gap.mean, 0.0, queries)
+    half = gap.half_width if gap.n >= LEAST_SEEDS else None
+    return Difference(gap.mean, half, queries, gap.n - 1)
+
+
 def redrawn(
     one: NDArray[np.float64] | None, other: NDArray[np.float64] | None
 ) -> tuple[float, float] | None:
     """95 % interval of a mean difference over queries, drawn anew in pairs; None if not known."""
     if one is None or other is None or one.shape != other.shape:
         return None
-    low, high = np.quantile(_redraws(len(one)) @ (one - other), [0.025, 0.975])
+    found = _redraws(len(one)) @ (one - other).astype(np.float32)
+    low, high = np.quantile(found, [0.025, 0.975])
     return float(low), float(high)
 
 
@@ -207,10 +229,10 @@ def _student(freedom: float, level: float = LEVEL) -> float:
 
 
 @functools.cache
-def _redraws(n: int) -> NDArray[np.float64]:
+def _redraws(n: int) -> NDArray[np.float32]:
     """(`REDRAWS`, n): how often each query is drawn, divided by n; the same in every run."""
     drawn = np.random.default_rng(0).multinomial(n, np.full(n, 1 / n), size=REDRAWS)
-    return np.asarray(drawn / n, dtype=np.float64)
+    return np.asarray(drawn, dtype=np.float32) / np.float32(n)
 
 
 def scaled(value: Measured | Estimate, factor: float) -> Measured:

@@ -98,8 +98,8 @@ def by_length_drawing(
     low = y_scale == "log"
     return Drawing(
         make,
-        f"{title}: {label} by code length. {INTERVALS}",
-        f"{title}, {label} by code length: {best_at(means, 'bits', lowest=low)}.",
+        f"{title}: {label} by code length, means over seeds. {INTERVALS}",
+        f"{title}, {label} by code length, means over seeds: {best_at(means, 'bits', lowest=low)}.",
     )
 
 

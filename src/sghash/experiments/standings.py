@@ -26,6 +26,7 @@ class Judgement(NamedTuple):
 
     Not known: a rival was not measured there (`gap` is None), or has too few seeds. `chance` is
     how easily chance makes the difference, all comparisons counted in: at most `LEVEL` is needed.
+    A difference that is at most `least` is none, however sure it is.
     """
 
     word: str
@@ -33,6 +34,12 @@ class Judgement(NamedTuple):
     gap: Difference | None
     seeds: tuple[int, int]
     chance: float = 1.0
+    least: float = 0.0
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the difference counts as none, whatever its chance."""
+        return self.gap is not None and abs(self.gap.mean) <= self.least
 
 
 class Standing(NamedTuple):
@@ -127,7 +134,7 @@ def judgements(
         gap = own[rival]
         shown = None if gap is None else gap._replace(mean=sign * gap.mean)
         chance = of_worse[place, rival] if _mean(gap) < 0 else of_better[place]
-        judged[place] = Judgement(word, rival, shown, (n[0], n[1]), chance)
+        judged[place] = Judgement(word, rival, shown, (n[0], n[1]), chance, least)
     return judged
 
 
@@ -154,6 +161,8 @@ def deciding_rivals(judged: Mapping[Cell, Judgement], method: str, caption: str)
         seeds = f"{one.seeds[0]}, {one.seeds[1]}"
         where = ", ".join(_place(part) for part in place)
         chance = "< 0.001" if one.chance < 0.001 else f"{one.chance:.3f}"
+        if one.is_small:
+            chance = f"difference up to {one.least:g}"
         cells.append([where, one.rival, *gap_cells(one.gap), chance, seeds, one.word])
     headings = ["where", "closest rival", *GAP_HEADINGS, "chance (Holm)", "seeds", method]
     return Table(headings, cells, caption)

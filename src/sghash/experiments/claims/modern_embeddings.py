@@ -293,7 +293,8 @@ EXPERIMENT = Experiment(
     "with the settings it comes with; turbovec rounds to 2 and 4 bits. What is not installed is "
     "left out. 3 seeds for all that draws. What takes minutes to learn is left out at some "
     "lengths: SGH with neighbours beyond 32 bytes, with hidden units beyond 8, OPQ beyond 64; "
-    "GenerativeQuantizer has at most 32.",
+    "GenerativeQuantizer has at most 32. The best of each side is chosen by the queries that it is "
+    "judged on, which flatters both; intervals do not count that.",
     run=run,
     verdict=verdict,
     draw=draw,

@@ -151,8 +151,16 @@ def _told(model: str, own: Mapping[str, Measured], spare: Difference) -> str:
         told += f" (95 % interval {' to '.join(f'{end:.1f}' for end in ends)} %)"
     if model == PAPER:
         told += f", where {100 * (1 - ALLOWED):.0f} % were asked for"
-    usual = 100 * own[ONLINE].seeds.mean / own[FULL].seeds.mean
-    return f"{told}, and {usual:.1f} % of its usual training"
+    usual = own[FULL].seeds.mean
+    told += f", and {100 * own[ONLINE].seeds.mean / usual:.1f} % of its usual training"
+    gap = difference(own[ONLINE], own[FULL])
+    return told if gap.half is None else f"{told} ({_interval(gap, usual)})"
+
+
+def _interval(gap: Difference, whole: float) -> str:
+    """Both ends of the 95 % interval of `whole` plus a difference, as shares of `whole`."""
+    ends = (100 * (1 + (gap.mean + sign * (gap.half or 0.0)) / whole) for sign in (-1, 1))
+    return f"95 % interval {' to '.join(f'{end:.1f}' for end in ends)} %"
 
 
 def draw(rows: Sequence[Row]) -> list[Table | Drawing]:

@@ -6,15 +6,12 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sghash.evaluation.summary import estimate
-from sghash.experiments.by_query import shares_of
 from sghash.experiments.comparisons import (
     LEAST_SEEDS,
     LEVEL,
-    Difference,
     estimates,
     measurements,
-    redrawn,
+    paired,
     text_of,
 )
 from sghash.experiments.experiment import (
@@ -137,24 +134,13 @@ def changes(rows: Sequence[Row]) -> dict[tuple[str, str], Change]:
         for factor, here in by_factor.items():
             if factor == 1.0:
                 continue
-            gap = paired(here, usual)
+            gap = paired(here, usual, VALUE, fixed=draws_nothing)
             width = gap.half_at(LEVEL / n_compared)
             width = abs(gap.mean) if width is None else width
             bounds.append((max(0.0, abs(gap.mean) - width), abs(gap.mean) + width))
         least, most = (max(bound[side] for bound in bounds) for side in (0, 1))
         result[place] = Change(least / level, most / level)
     return result
-
-
-def paired(one: Sequence[Row], other: Sequence[Row]) -> Difference:
-    """Difference of recall between rows of the same seeds, asked the same queries."""
-    own, usual = ({row["settings"]["seed"]: row["values"][VALUE] for row in rows}
-                  for rows in (one, other))  # fmt: skip
-    gap = estimate([own[seed] - usual[seed] for seed in own.keys() & usual.keys()])
-    queries = redrawn(shares_of(one, VALUE), shares_of(other, VALUE))
-    if all(draws_nothing(row["settings"]) for row in (*one, *other)):
-        return Difference(gap.mean, 0.0, queries)
-    return Difference(gap.mean, gap.half_width, queries, gap.n - 1)
 
 
 def verdict(rows: Sequence[Row]) -> Verdict:

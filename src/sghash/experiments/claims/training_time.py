@@ -311,7 +311,9 @@ EXPERIMENT = Experiment(
     "by ITQ's own decoder, its rotation at the best single scale, which the paper speaks of, and "
     "by its fitted decoder, the least-squares map of `ITQ.decode`. All methods are our own "
     "implementations, so ratios say as much about them as about the methods. Comparable: at most "
-    "1.5 times as long. Much faster: twice as fast. The other sets are not judged: other "
+    "1.5 times as long. Much faster: twice as fast. ITQ's time includes its least-squares decoder, "
+    "which the paper's ITQ does not have (`python benchmarks/paper_training_time.py` prints its "
+    "share). The other sets are not judged: other "
     "processes ran beside their fits.",
     notes="What may explain a difference: the paper compares its TensorFlow program with the "
     "programs that the rivals' authors released. Here all are vectorised alike, and ITQ "

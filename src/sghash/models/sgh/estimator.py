@@ -168,9 +168,11 @@ class SGH(GenerativeHasher):
 
         0/1 coding, approximate gradient, divergence at weight 1, random start, Adam at 0.01,
         batches of 500 drawn uniformly. Not in the paper, but here: vectors are shifted and scaled
-        to mean variance one for the training (`standardize`), encoder and decoder have biases, and
-        the learning rate is halved once, after half of the steps (the paper says it decays, not
-        how). The number of steps is the released script's, since the paper names none.
+        to mean variance one for the training (`standardize`), the encoder has a bias, the decoder
+        starts at the data's mean and the noise at its variance, and the learning rate is halved
+        once, after half of the steps (the paper says it decays, not how). The decoder's
+        translation is from the supplement; the number of steps is the released script's, since
+        the paper names none.
 
         `options` may add `metric`, `n_steps`, `random_state`, `callback`, and of the recipe
         `recipe__n_passes`, `recipe__report_every` and what belongs to `recipe__patience`.
