@@ -75,6 +75,21 @@ def test_there_and_back(shelf, place, table, model, tmp_path, rng, monkeypatch):
                 call()
 
 
+def test_what_is_deleted_while_codes_are_pushed_is_brought_all_the_same(
+    shelf, tmp_path, monkeypatch
+):
+    """They are those of one moment; the next push is of the next."""
+    monkeypatch.setattr(transfer, "BLOCK_ROWS", 70)
+    place = place_of(f"sqlite:{tmp_path / 'codes.db'}")
+
+    def told(done, n):
+        if done == 70:
+            shelf.delete([400, 401])
+
+    assert push(shelf, place, "codes", callback=told) == Transferred(498, 0, 0)
+    assert push(shelf, place, "codes") == Transferred(0, 0, 496)
+
+
 def test_a_code_that_is_pulled_leaves_key_and_metadata(tmp_path, model, rng):
     vectors = rng.standard_normal((6, 8)).astype(np.float32)
     about = {"size": [1, None, 3], "name": ["a", None, "c"], "never": [None, None, 0.5]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from sghash.errors import InvalidDtype
 from sghash.kernels import reference
 from sghash.kernels.reference import small as twin
 from sghash.kernels.vectors.kinds import KINDS, SMALL
+from sghash.models import LSH
 
 
 class Table:
@@ -305,3 +308,51 @@ def test_arrays_that_the_caller_changes_later_do_not_change_rows(tmp_path, model
             np.testing.assert_array_equal(found.codes, codes)
             assert found.metadata == {name: values.tolist() for name, values in metadata.items()}
             collection.compact()
+
+
+def test_a_model_that_is_fitted_again_elsewhere_changes_no_codes(tmp_path, vectors):
+    """The collection goes on with the model that it has stored."""
+
+    class Listener:
+        """As those that write logs: it cannot be copied."""
+
+        def __init__(self):
+            self.own = threading.Lock()
+
+        def __call__(self, report):
+            pass
+
+    given = sghash.ITQ(10, random_state=0, callback=Listener()).fit(vectors)
+    expected = given.encode(vectors[:3])
+    with Collection.create(tmp_path / "c", given, keep_vectors="float32") as collection:
+        collection.add(vectors[:3])
+        opened = Collection.open(tmp_path / "c", model=given)
+        given.set_params(random_state=7, callback=None).fit(vectors + 5)
+        assert not np.array_equal(given.encode(vectors[:3]), expected)
+        again = collection.add(vectors[:3])
+        np.testing.assert_array_equal(collection.get(again).codes, expected)
+        np.testing.assert_array_equal(opened.model.encode(vectors[:3]), expected)
+        other = LSH(32, random_state=1).fit(vectors)
+        collection.reencode(other)
+        right = other.encode(vectors[3:4])
+        other.set_params(random_state=3).fit(vectors)
+        np.testing.assert_array_equal(collection.get(collection.add(vectors[3:4])).codes, right)
+    assert Collection.open(tmp_path / "c").verify().n_rows == 7
+
+
+def test_a_model_of_too_long_codes_is_refused_and_nothing_is_touched(tmp_path, rng):
+    wide = rng.standard_normal((300, 600)).astype(np.float32)
+    long = sghash.ProductQuantizer(600, n_centroids=4, n_iterations=1, random_state=0).fit(wide)
+    with pytest.raises(InvalidInput, match="at most 4096 bits, ProductQuantizer makes 4800"):
+        Collection.create(tmp_path / "long", long)
+    assert not (tmp_path / "long").exists()
+    with Collection.create(
+        tmp_path / "c", LSH(64, random_state=0).fit(wide), keep_vectors="float32"
+    ) as collection:
+        collection.add(wide[:9])
+        before = sorted(path.name for path in (tmp_path / "c").rglob("*"))
+        with pytest.raises(InvalidInput, match="at most 4096 bits"):
+            collection.reencode(long)
+        assert sorted(path.name for path in (tmp_path / "c").rglob("*")) == before
+        assert collection.add(wide[9:10]).tolist() == [9]
+    assert Collection.open(tmp_path / "c").verify().n_rows == 10

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -408,3 +410,48 @@ def test_a_full_disk_while_lists_are_written_leaves_the_old_state(
         collection.compact()
     assert len(list(path.glob("lists-*"))) == 1
     assert Collection.open(path).verify()[:2] == (N - 1, 0)
+
+
+_CHANGED_BESIDE = """
+import sys
+import numpy as np
+from sghash import Collection
+from sghash.collection.lists import targets
+targets.FEW_ROWS = 20
+reader = Collection.open(sys.argv[1])
+queries = np.load(sys.argv[2])
+reader.search(queries, 3, target_recall=0.9)
+lists = reader.moment.state.stored[0].rows.lists.file
+ranks = lists.arrays["ranks"]
+first = np.frombuffer(lists.data, np.uint8).__array_interface__["data"][0]
+with open(lists.path, "r+b") as stream:
+    stream.seek(ranks.__array_interface__["data"][0] - first)
+    stream.write(b"\\xff\\xff\\xff\\x7f" * (ranks.size // 4))
+assert reader.moment.state.stored[0].rows.lists.file.arrays["ranks"].max() == 255
+for where in (None, "n < 900"):
+    print(reader.search(queries, 3, target_recall=0.9, where=where).ids.shape)
+"""
+
+
+def test_a_file_that_is_changed_while_it_is_mapped_cannot_lead_outside(made, rows, tmp_path):
+    """Answers may be wrong then; the process lives."""
+    path = shutil.copytree(made("ITQ", "float32"), tmp_path / "c")
+    np.save(tmp_path / "queries.npy", rows[N : N + 5])
+    done = subprocess.run(
+        [sys.executable, "-c", _CHANGED_BESIDE, str(path), str(tmp_path / "queries.npy")],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["(5, 3)"] * 2
+
+
+def test_rows_whose_distance_is_infinite_are_found_all_the_same(models, rows, tmp_path):
+    """The square of their differences is no float32 any more."""
+    far = (rows[:20].astype(np.float64) * 1e20).astype(np.float32)
+    with Collection.create(tmp_path / "c", models["LSH"], keep_vectors="float32") as collection:
+        collection.add(far)
+        for options in ({}, {"target_recall": 0.9}):
+            found = collection.search(far[:1], 3, **options)
+            assert (found.ids >= 0).all() and len(set(found.ids[0].tolist())) == 3
+        padded = collection.search(far[:1], 25, target_recall=0.9).ids[0]
+        assert sorted(padded.tolist()) == [-1] * 5 + list(range(20))

@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from sghash import SGH, HammingIndex, ProductQuantizer, TableIndex
 from sghash.bits import pack_bits
 from sghash.errors import BadFile, InvalidDtype, InvalidInput
-from sghash.index import PartitionedIndex, load_index
-from sghash.index.lists import arranged
+from sghash.index import PartitionedIndex, file, load_index
+from sghash.index.lists import arranged, probing
 from sghash.kernels.reference import vector_distances
 from sghash.tables import QueryTables
 
@@ -348,3 +348,70 @@ def test_more_rows_than_slots_can_name_are_refused(monkeypatch, rng):
     with pytest.raises(InvalidInput, match="up to 300 rows, these are 301: split"):
         index.add(np.zeros((1, 2), np.uint8))
     assert len(index) == 300
+
+
+def test_a_search_that_a_delete_overtakes_leaves_nothing_for_later_ones(data, monkeypatch):
+    """What it found out of the rows before must not be used for the rows after."""
+    vectors, queries, _, _ = data
+    index = filled(data, n_lists=16)
+    few, asked = vectors[:10].copy(), queries[:1].copy()
+    index.search(asked, 3, kept=vectors, probes=2)
+    real, overtaken = probing.searcher, []
+
+    def searcher(kind):
+        if not overtaken:
+            overtaken.append(1)
+            index.delete(np.arange(10, len(vectors)))
+            index.search(asked, 3, kept=few, probes=16)
+        return real(kind)
+
+    monkeypatch.setattr(probing, "searcher", searcher)
+    index.search(asked, 4, kept=vectors, probes=16)
+    monkeypatch.undo()
+    assert overtaken and len(index) == 10
+    for _ in range(2):
+        found = index.search(asked, 4, kept=few, probes=16)
+        np.testing.assert_array_equal(found.ids, truth_of(few, asked, 4))
+
+
+def test_a_plan_belongs_to_the_curve_that_it_was_made_by(data):
+    """Not to its address, which a later curve may be given."""
+    vectors, queries, _, _ = data
+    index = filled(data, n_lists=16)
+    easy, hard = (vectors[:60], np.arange(60)[:, None]), (queries, truth_of(vectors, queries))
+    for asked, truth in (easy, hard, easy, hard):
+        index.measure(asked, truth, vectors=asked, kept=vectors)
+        index.search(queries[0], 10, kept=vectors, target_recall=0.9)
+        assert index.prepared is not None
+        assert [key[-1] is index.curve for key in index.prepared.ways][-1]
+
+
+def test_rows_that_come_while_an_index_is_saved_leave_its_file_whole(tmp_path, rng, monkeypatch):
+    # So many that blocks are written as they lie in memory.
+    codes = rng.integers(0, 256, (150_000, 16), dtype=np.uint8)
+    places = rng.standard_normal((len(codes), 4)).astype(np.float32)
+    index = PartitionedIndex(16, n_bits=128, n_lists=32, random_state=0)
+    index.add(codes, vectors=places)
+    real, threads = file.write_atomically, []
+
+    class Slow:
+        def __init__(self, stream):
+            self.stream = stream
+
+        def write(self, piece):
+            if not threads and len(piece) == 1 << 20:
+                new = {"vectors": places[:5]}
+                threads.append(threading.Thread(target=index.add, args=(~codes[:5],), kwargs=new))
+                threads[0].start()
+                threads[0].join(0.5)  # it would be over by then if nothing held it up
+            return self.stream.write(piece)
+
+    monkeypatch.setattr(
+        file, "write_atomically", lambda path, write: real(path, lambda s: write(Slow(s)))
+    )
+    index.save(tmp_path / "index")
+    threads[0].join()
+    assert len(index) == len(codes) + 5
+    loaded = load_index(tmp_path / "index")
+    assert len(loaded) == len(codes)
+    np.testing.assert_array_equal(loaded.codes_of(loaded.ids), codes)

@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from small_server import WIDTH, make_collection, running
 
 import sghash
-from sghash.errors import MissingData, NewerFormat, StorageError
+from sghash import Collection
+from sghash.errors import InvalidInput, MissingData, NewerFormat, StorageError
+from sghash.models import LSH
+from sghash.serve.api import verbs
+from sghash.serve.hosting import Hosted
 from sghash.serve.keys import Keys
+from sghash.serve.metrics import Metrics
 from sghash.serve.refusals import refusal_of
 from sghash.serve.settings import Limits, Settings
 
@@ -115,3 +122,23 @@ def test_no_error_names_a_file_of_the_server(error, status, caplog):
     assert refusal.status_code == status and "/srv" not in refusal.detail
     assert refusal.error == type(error).__name__ and "/srv" in caplog.text
     assert ("No space left" in refusal.detail) == (getattr(error, "errno", None) == 28)
+
+
+def test_codes_that_wait_are_not_compared_with_those_of_a_later_model(tmp_path, rng):
+    """A query that is gathered with others is answered later than it was checked."""
+    rows = rng.standard_normal((50, 8)).astype(np.float32)
+    models = [LSH(64, random_state=seed).fit(rows) for seed in (0, 1)]
+    asked = dict.fromkeys(("queries", "ids", "keys", "shortlist", "target_recall", "where"))
+    asked |= {"k": 3, "rerank": "none", "metadata": False, "fingerprint": models[0].fingerprint_}
+    asked["codes"] = models[0].encode(rows[3:4])
+    path, readers = tmp_path / "c", ThreadPoolExecutor(1)
+    with Collection.create(path, models[0], keep_vectors="float32") as writer, readers:
+        writer.add(rows)
+        hosted = Hosted("c", Collection.open(path), Settings(), Metrics(), readers)
+        assert verbs.single_query(hosted, asked) is None
+        verbs.search(hosted, asked)  # by itself it is compared with the model of now
+        assert verbs.single_query(hosted, {**asked, "fingerprint": None}) is not None
+        writer.reencode(models[1])
+        hosted.collection.refresh()
+        with pytest.raises(InvalidInput, match="come from"):
+            verbs.search(hosted, asked)

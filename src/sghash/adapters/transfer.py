@@ -18,6 +18,7 @@ import numpy as np
 
 from sghash.adapters.databases.base import DatabaseIndex
 from sghash.collection import Collection
+from sghash.collection.reading import Reading, Snapshot
 from sghash.errors import InvalidInput
 from sghash.validation import Codes, Ids
 
@@ -83,23 +84,25 @@ def push(
     """Bring the codes of a collection to a table, which is made if it is not there.
 
     Rows of the table that the collection does not have stay. With `dry_run` nothing is changed.
+    What is brought is of one moment, whatever changes the collection meanwhile.
     """
+    moment = Snapshot(collection)
     kind = _kind_of(place)
     if not _exists(kind, place, table):
         if dry_run:
-            return Transferred(len(collection), 0, 0)
+            return Transferred(len(moment), 0, 0)
         kind.create(
-            place.address, table, n_bits=collection.n_bits, fingerprint=collection.fingerprint
+            place.address, table, n_bits=moment.n_bits, fingerprint=moment.fingerprint
         ).close()
     counts = np.zeros(3, dtype=np.int64)
-    with open_place(place, table, fingerprint=collection.fingerprint) as index:
+    with open_place(place, table, fingerprint=moment.fingerprint) as index:
         there = index.ids
         # A file of FAISS is written as a whole, whatever changes.
-        n_rows = max(1, len(collection)) if place.kind == "faiss" else BLOCK_ROWS
-        for done, ids, codes in _blocks(collection, n_rows):
+        n_rows = max(1, len(moment)) if place.kind == "faiss" else BLOCK_ROWS
+        for done, ids, codes in _blocks(moment, n_rows):
             counts += _send(index, ids, codes, np.isin(ids, there), dry_run=dry_run)
             if callback is not None:
-                callback(done, len(collection))
+                callback(done, len(moment))
     return Transferred(*counts.tolist())
 
 
@@ -170,11 +173,11 @@ def _send(
     return int(new.sum()), len(changed), len(old) - len(changed)
 
 
-def _blocks(collection: Collection, n_rows: int) -> Iterator[tuple[int, Ids, Codes]]:
-    ids = collection.ids
+def _blocks(moment: Reading, n_rows: int) -> Iterator[tuple[int, Ids, Codes]]:
+    ids = moment.ids
     for start in range(0, len(ids), n_rows):
         some = ids[start : start + n_rows]
-        yield start + len(some), some, collection.get(some).codes
+        yield start + len(some), some, moment.get(some).codes
 
 
 def _exists(kind: Any, place: Place, table: str) -> bool:

@@ -86,7 +86,7 @@ class Collection(Reading):
             model, keep_vectors=keep_vectors, metric=metric, partitions=partitions
         )
         with new_folder(folder, manifest, model) as lock:
-            return cls(folder, writer=Writer(folder, lock=lock), model=model)
+            return cls(folder, writer=Writer(folder, lock=lock), model=stored_model.own_copy(model))
 
     @classmethod
     def build(
@@ -147,13 +147,11 @@ class Collection(Reading):
         checked, so that nothing done to the files later can matter.
         """
         folder = resolved(path)
-        writer = None
-        if writable:
-            writer = Writer(folder, in_memory=in_memory, shown=os.fspath(path))
+        writer = Writer(folder, in_memory=in_memory, shown=os.fspath(path)) if writable else None
         collection = cls(folder, writer=writer, in_memory=in_memory)
         try:
             if model is not None:
-                stored_model.check_model(model)
+                model = stored_model.own_copy(model)
                 collection.check_fingerprint(model.fingerprint_)
                 state = collection._moment.state
                 collection._moment = Moment(state, ModelHolder(folder, state.manifest, model))
@@ -318,6 +316,7 @@ class Collection(Reading):
         with self._guard.lock:
             writer = self._writable()
             self.model  # noqa: B018 - searches that go on with the old codes need it in memory
+            new_model = stored_model.own_copy(new_model)
             changes = stored_model.place_new_model(self._folder, writer.ready().manifest, new_model)
             told = counting(callback, "encoding")
             encode = stored_model.encoder_of(new_model)

@@ -203,3 +203,10 @@ class Reading:
         state = self._moment.state
         staged = sum(staged_jobs(folder, state.manifest) for folder in self._folders)
         return {**verification.stats(state), "staged_jobs": staged}
+
+
+class Snapshot(Reading):
+    """A collection as it is now, for questions that belong together: later changes do not show."""
+
+    def __init__(self, of: Reading) -> None:
+        self._moment, self._recent, self._folders = of._moment, of._recent, of._folders

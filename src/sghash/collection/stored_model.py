@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from sghash.blocks import blocks_of
 from sghash.collection.storage.manifest import KEPT, Manifest, check_partitions, read_manifest
 from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import sha256_of, storage_errors
-from sghash.validation import METRICS, Codes, Vectors, check_choice
+from sghash.validation import MAX_BITS, METRICS, Codes, Vectors, check_choice
 
 FILES = ("config.json", "model.safetensors")
 _BLOCK_ROWS = 1 << 20
@@ -40,7 +41,20 @@ def check_model(model: Any) -> str:
     """Return the kind of index for a model's codes; refuse one that is not fitted."""
     kind = check_codes_of(model)
     model.fingerprint_  # noqa: B018 - raises NotFittedError
+    if model.code_bits > MAX_BITS:
+        raise InvalidInput(
+            f"codes have at most {MAX_BITS} bits, {type(model).__name__} makes {model.code_bits}: "
+            "give it fewer"
+        )
     return kind
+
+
+def own_copy(model: Any) -> Any:
+    """A copy for the collection: the caller's own may be fitted again, and make other codes."""
+    check_model(model)
+    # Who listens to its training is not the collection's affair, and may not be copied at all.
+    listener = getattr(model, "callback", None)
+    return copy.deepcopy(model, {id(listener): listener})
 
 
 def first_manifest(

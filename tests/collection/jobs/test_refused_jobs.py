@@ -265,3 +265,11 @@ def test_a_manifest_that_contradicts_itself_is_refused(collection, files, tmp_pa
             Collection.open(folder)
     write_manifest(folder, manifest)
     assert len(Collection.open(folder)) == N
+
+
+def test_a_digest_that_no_reader_would_accept_is_not_written(collection, files):
+    """Else nobody could open the collection again."""
+    n, given = len(collection), collection.prepare(files, job="j")
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        collection.commit([encode_part(replace(one, digest="x" * 32)) for one in given], job="j")
+    assert len(Collection.open(collection.folder)) == n

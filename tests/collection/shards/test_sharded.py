@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ import sghash
 from sghash import Collection, InvalidInput
 from sghash.adapters.clusters import blocks
 from sghash.collection import ShardedCollection, encode_part
-from sghash.collection.shards import dividing
+from sghash.collection.shards import dividing, sharded
 from sghash.collection.shards.asking import Wanted, check_one_moment, merged, share_of
 from sghash.errors import BadFile, MissingData, StorageError
 
@@ -372,7 +373,7 @@ def test_two_reshards_onto_one_target(shards, tmp_path, monkeypatch):
 KILLED = """
 import os, signal, sys
 from sghash.collection import ShardedCollection
-from sghash.collection.shards import dividing
+from sghash.collection.shards import dividing, sharded
 from sghash.collection.shards.asking import Wanted, check_one_moment, merged, share_of
 real = dividing.write_manifest
 def killed(*args):
@@ -390,3 +391,35 @@ def test_a_killed_reshard_leaves_nothing_in_its_place(shards, tmp_path):
     assert [path for path in tmp_path.iterdir() if path.name.startswith(".new.")]
     assert len(ShardedCollection.open(shards).reshard([target])) == 40
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_a_refresh_that_another_overtakes_does_not_go_back(shards, monkeypatch, model):
+    collection = ShardedCollection.open(shards[:2])
+    before, real, threads = len(collection), sharded.joined_moment, []
+
+    def add(seed):
+        with Collection.open(shards[0], writable=True) as one:
+            one.add(rows_with_ties(1, seed), ids=[10_000 + seed])
+
+    def joined(parts, names):
+        moment = real(parts, names)
+        if not threads:
+            add(2)
+            threads.append(threading.Thread(target=collection.refresh))
+            threads[0].start()
+            threads[0].join(0.5)  # it would be over by then if nothing held it up
+        return moment
+
+    add(1)
+    monkeypatch.setattr(sharded, "joined_moment", joined)
+    collection.refresh()
+    threads[0].join()
+    assert len(collection) == before + 2
+
+
+def test_every_new_folder_above_a_shard_is_synced(shards, tmp_path, monkeypatch):
+    synced, real = [], dividing.sync_folder
+    monkeypatch.setattr(dividing, "sync_folder", lambda path: synced.append(path) or real(path))
+    (tmp_path / "new").mkdir()
+    ShardedCollection.open(shards).reshard([tmp_path / "new" / "a" / "b"])
+    assert {tmp_path / "new", tmp_path / "new" / "a"} <= set(synced)

@@ -230,3 +230,13 @@ def test_an_interrupted_update_leaves_the_copy_before_whole(collection, tmp_path
     copy = Collection.open(tmp_path / "b")
     copy.verify()
     assert everything(copy) == expected
+
+
+def test_every_new_folder_above_a_copy_is_synced(collection, tmp_path, monkeypatch):
+    """A power cut would take the name of one that was not, and the copy with it."""
+    synced, real = [], backup.sync_folder
+    monkeypatch.setattr(backup, "sync_folder", lambda path: synced.append(path) or real(path))
+    (tmp_path / "copies").mkdir()
+    target = tmp_path / "copies" / "2026" / "05"
+    collection.backup(target)
+    assert {tmp_path / "copies", tmp_path / "copies" / "2026", target} <= set(synced)

@@ -9,6 +9,8 @@ import numpy as np
 
 from sghash.collection import Collection
 from sghash.collection.answers import usual_rerank
+from sghash.collection.reading import Reading, Snapshot
+from sghash.errors import InvalidInput
 from sghash.validation import Ids
 
 _Document = TypeVar("_Document")
@@ -24,23 +26,40 @@ def nearest_that_fit(
     collection: Collection,
     vector: Sequence[float],
     k: int,
-    read: Callable[[Ids], list[_Document]],
+    read: Callable[[Reading, Ids], list[_Document]],
     fits: Callable[[_Document], bool],
     **options: Any,
 ) -> list[tuple[_Document, float]]:
     """The k nearest documents for which `fits`, with their distances.
 
-    More is asked for until enough of it fits: exact, and cheap where most of it does.
+    More is asked for until enough of it fits: exact, and cheap where most of it does. All is of
+    one moment, whatever is deleted meanwhile.
     """
-    n_rows, asked = len(collection), k
+    moment = Snapshot(collection)
+    n_rows, asked = len(moment), k
     queries = np.asarray([vector], dtype=np.float32)
     while n_rows:
-        found = collection.search(queries, min(asked, n_rows), **options)
+        found = moment.search(queries, min(asked, n_rows), **options)
         real = found.ids[0] >= 0
-        documents, distances = read(found.ids[0][real]), found.distances[0][real].astype(float)
+        documents = read(moment, found.ids[0][real])
+        distances = found.distances[0][real].astype(float)
         pairs = zip(documents, distances.tolist(), strict=True)
         fitting = [pair for pair in pairs if fits(pair[0])]
         if len(fitting) >= k or asked >= n_rows:
             return fitting[:k]
         asked *= 4
     return []
+
+
+def delete_present(collection: Collection, ids: Any) -> None:
+    """Delete those of some ids or keys that are there, and pass over what is not, or no longer."""
+    left = ids
+    while len(left):
+        try:
+            collection.delete(left)
+            return
+        except InvalidInput:
+            present = [id_ for id_ in left if id_ in collection]
+            if len(present) == len(left):
+                raise
+            left = present

@@ -10,8 +10,13 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from sghash.adapters.frameworks.documents import are_true_distances, nearest_that_fit
+from sghash.adapters.frameworks.documents import (
+    are_true_distances,
+    delete_present,
+    nearest_that_fit,
+)
 from sghash.collection import Collection
+from sghash.collection.reading import Reading, Snapshot
 from sghash.errors import InvalidInput
 from sghash.models.baselines.lsh import LSH
 from sghash.optional import require
@@ -172,17 +177,17 @@ class SghashVectorStore(_stores.VectorStore):  # type: ignore[misc, name-defined
     def delete(self, ids: list[str] | None = None, **unused: Any) -> bool:
         """Delete documents; None deletes all. Ids that are not there are passed over."""
         if ids is None:
-            self.collection.delete(self.collection.ids)
+            delete_present(self.collection, self.collection.ids)
         else:
             known = [id_ for id_ in dict.fromkeys(ids) if id_ in self.collection]
-            if known:
-                self.collection.delete(known)
+            delete_present(self.collection, known)
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Any]:
         """The documents with these ids; those that are not there are left out."""
-        known = [id_ for id_ in ids if id_ in self.collection]
-        return self._documents(known) if known else []
+        moment = Snapshot(self.collection)
+        known = [id_ for id_ in ids if id_ in moment]
+        return self._documents(moment, known) if known else []
 
     def similarity_search(
         self, query: str, k: int = 4, *, filter: Condition | None = None, **unused: Any
@@ -215,8 +220,8 @@ class SghashVectorStore(_stores.VectorStore):  # type: ignore[misc, name-defined
             **self._options,
         )  # fmt: skip
 
-    def _documents(self, ids: Any) -> list[Any]:
-        records = self.collection.get(ids)
+    def _documents(self, moment: Reading, ids: Any) -> list[Any]:
+        records = moment.get(ids)
         if not {TEXT, METADATA} <= set(records.metadata):
             raise InvalidInput("the collection holds rows that were not added as documents")
         rows = zip(records.keys, records.metadata[TEXT], records.metadata[METADATA], strict=True)

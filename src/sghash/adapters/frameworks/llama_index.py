@@ -10,8 +10,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sghash.adapters.frameworks.documents import are_true_distances, nearest_that_fit
+from sghash.adapters.frameworks.documents import (
+    are_true_distances,
+    delete_present,
+    nearest_that_fit,
+)
 from sghash.collection import Collection
+from sghash.collection.reading import Reading, Snapshot
 from sghash.collection.records import read_records
 from sghash.collection.where.choice import ids_of, ids_where
 from sghash.collection.where.grammar import Comparison
@@ -105,9 +110,7 @@ class SghashLlamaStore(_types.BasePydanticVectorStore):  # type: ignore[misc, na
         state = self.client.moment.state
         if not ref_doc_id or DOCUMENT not in state.kinds:
             return
-        found = ids_where(Comparison(DOCUMENT, "==", ref_doc_id), state)
-        if len(found):
-            self.client.delete(found)
+        delete_present(self.client, ids_where(Comparison(DOCUMENT, "==", ref_doc_id), state))
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: Any = None, **unused: Any
@@ -115,19 +118,20 @@ class SghashLlamaStore(_types.BasePydanticVectorStore):  # type: ignore[misc, na
         """Delete the nodes with these ids that fit the filters, of which one must be given."""
         if node_ids is None and filters is None:
             raise InvalidInput("give ids or filters; all nodes are deleted by clear")
-        ids, fits = self._ids(node_ids), _test_of(filters, None, None)
-        chosen = [fits(stored) for stored in self._read(ids)]
-        if any(chosen):
-            self.client.delete(ids[np.asarray(chosen)])
+        moment, fits = Snapshot(self.client), _test_of(filters, None, None)
+        ids = _ids(moment, node_ids)
+        chosen = np.asarray([fits(stored) for stored in self._read(moment, ids)], dtype=np.bool_)
+        delete_present(self.client, ids[chosen])
 
     def clear(self) -> None:
         """Delete all nodes."""
-        self.client.delete(self.client.ids)
+        delete_present(self.client, self.client.ids)
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: Any = None) -> list[Any]:
         """The nodes with these ids, or those that fit the filters."""
-        fits = _test_of(filters, None, None)
-        return [stored.node for stored in self._read(self._ids(node_ids)) if fits(stored)]
+        moment, fits = Snapshot(self.client), _test_of(filters, None, None)
+        stored = self._read(moment, _ids(moment, node_ids))
+        return [one.node for one in stored if fits(one)]
 
     def query(self, query: Any, **unused: Any) -> Any:
         """The nodes nearest to `query.query_embedding`, among those that fit its filters."""
@@ -179,16 +183,8 @@ class SghashLlamaStore(_types.BasePydanticVectorStore):  # type: ignore[misc, na
             return 1.0 - distance
         return 1.0 / (1.0 + max(distance, 0.0))
 
-    def _ids(self, node_ids: Sequence[str] | None) -> Any:
-        """Ids of the nodes that are there, in the order of the collection; of all for None."""
-        if node_ids is None:
-            return self.client.ids
-        known = [id_ for id_ in dict.fromkeys(node_ids) if isinstance(id_, str)]
-        found = self.client.moment.state.find_keys(known)
-        return np.sort(found[found >= 0])
-
-    def _read(self, ids: Any) -> list[_Stored]:
-        state, holder = self.client.moment
+    def _read(self, moment: Reading, ids: Any) -> list[_Stored]:
+        state, holder = moment.moment
         records = read_records(state, ids_of(ids, state), holder.model, ("metadata",))
         if len(ids) and not {TEXT, NODE} <= set(records.metadata):
             raise InvalidInput("the collection holds rows that were not added as nodes")
@@ -197,6 +193,15 @@ class SghashLlamaStore(_types.BasePydanticVectorStore):  # type: ignore[misc, na
             _Stored(str(key), _tools.metadata_dict_to_node(json.loads(body or "{}"), text=text))
             for key, text, body in zip(records.keys, *columns, strict=True)
         ]
+
+
+def _ids(moment: Reading, node_ids: Sequence[str] | None) -> Any:
+    """Ids of the nodes that are there, in the order of the collection; of all for None."""
+    if node_ids is None:
+        return moment.ids
+    known = [id_ for id_ in dict.fromkeys(node_ids) if isinstance(id_, str)]
+    found = moment.moment.state.find_keys(known)
+    return np.sort(found[found >= 0])
 
 
 def _metadata_mode(name: str) -> Any:

@@ -21,7 +21,7 @@ from sghash.collection.storage.segments import Progress, Segment, read_segment
 from sghash.collection.storage.state import State, shape_of
 from sghash.collection.storage.verification import check_contents
 from sghash.collection.storage.writer import Writer
-from sghash.errors import BadFile, InvalidInput
+from sghash.errors import BadFile, InvalidInput, StorageError
 from sghash.files import storage_errors
 
 _STAGED_NAME = re.compile(r"part-[0-9]{8,18}-[0-9a-f]{32}", re.ASCII)
@@ -41,6 +41,11 @@ def commit_job(
     n_rows = sum(segment.n for segment in whole)
     if not was_committed(state.manifest, job, whole[0].digest):
         staged = checked_segments(folder, state, whole, model, callback)
+        if writer.ready() is not state:
+            raise StorageError(
+                "rows were changed by the callback of this commit: commit again, and let "
+                "callbacks only look"
+            )
         record = {"digest": whole[0].digest, "first": whole[0].first, "n": n_rows}
         change(lambda: writer.commit(staged.files, job, record, staged.kinds))
     discard(folder, job)

@@ -250,11 +250,12 @@ def _best(rows: Rows, distances: Vectors, places: NDArray[np.int64], k: int) -> 
             [_first(far, where, k) for far, where in zip(distances, places, strict=True)]
         )
     else:
-        order = np.lexsort((places, distances), axis=1)[:, :k]
+        last = np.where(places < 0, np.iinfo(np.int64).max, places)
+        order = np.lexsort((last, distances), axis=1)[:, :k]
     width = order.shape[1]
     chosen = np.take_along_axis(distances, order, axis=1)
-    ids = rows.ids_at(np.take_along_axis(places, order, axis=1))
-    missing = ~np.isfinite(chosen)
+    here = np.take_along_axis(places, order, axis=1)
+    ids, missing = rows.ids_at(here), here < 0
     result.distances[:, :width] = np.where(missing, result.distances[:, :width], chosen)
     result.ids[:, :width] = np.where(missing, -1, ids)
     return result
@@ -264,7 +265,8 @@ def _first(distances: Vectors, places: NDArray[np.int64], k: int) -> NDArray[np.
     """Where the first k by (distance, row) of many stand: only those near the k-th are sorted."""
     limit = np.partition(distances, k - 1)[k - 1]
     near = np.flatnonzero(distances <= limit)
-    return near[np.lexsort((places[near], distances[near]))[:k]]
+    last = np.where(places[near] < 0, np.iinfo(np.int64).max, places[near])
+    return near[np.lexsort((last, distances[near]))[:k]]
 
 
 def _length(rows: Rows, asked: Asked) -> tuple[int, float]:

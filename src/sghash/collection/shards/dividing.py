@@ -74,10 +74,11 @@ class _NewShard:
         self._folder = target.parent / f".{target.name}.{secrets.token_hex(8)}.new"
         self._lock: WriterLock | None = None
         self._made: Place | None = None
+        self._above: list[Path] = []
 
     def fill(self, moment: Moment, low: int, high: int) -> None:
         """Write the rows with ids from `low` to `high` - 1; the lock is held from then on."""
-        make_folders(self._target.parent)
+        self._above = make_folders(self._target.parent)
         _remove_left_over(self._target)
         self._lock = _fill(moment, self._folder, low, high)
         self._made = place_of(os.stat(self._folder))
@@ -88,7 +89,8 @@ class _NewShard:
             self.release()  # a folder with open files cannot be renamed there
         with storage_errors(self._target):
             os.rename(self._folder, self._target)
-            sync_folder(self._target.parent)
+            for path in (self._target, *self._above):
+                sync_folder(path.parent)
 
     def release(self) -> None:
         """Let a writer in."""

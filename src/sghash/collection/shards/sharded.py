@@ -17,6 +17,7 @@ from sghash.collection.storage import verification
 from sghash.collection.storage.folders import named_missing, resolved, why_missing
 from sghash.collection.storage.loading import load_state
 from sghash.errors import InvalidInput, MissingData
+from sghash.guards import Guard
 from sghash.progress import Callback, counting
 
 _log = logging.getLogger("sghash.collection")
@@ -36,6 +37,7 @@ class ShardedCollection(Reading):
         #: Folders of shards that are not there.
         self.missing = tuple(missing)
         self._recent = Recent()
+        self._guard = Guard()
         self._parts = [
             Moment(state, ModelHolder(folder, state.manifest))
             for folder in self._folders
@@ -92,14 +94,15 @@ class ShardedCollection(Reading):
 
     def refresh(self) -> int:
         """See what writers of the shards have done since; returns the number of rows."""
-        parts = [
-            part.refreshed(folder, in_memory=self._in_memory)
-            for part, folder in zip(self._parts, self._folders, strict=True)
-        ]
-        # Joining looks at all ids and keys.
-        if not all(map(_are_same, self._parts, parts)):
-            self._moment, self._parts = joined_moment(parts, self._names), parts
-        return len(self)
+        with self._guard.lock:
+            parts = [
+                part.refreshed(folder, in_memory=self._in_memory)
+                for part, folder in zip(self._parts, self._folders, strict=True)
+            ]
+            # Joining looks at all ids and keys.
+            if not all(map(_are_same, self._parts, parts)):
+                self._moment, self._parts = joined_moment(parts, self._names), parts
+            return len(self)
 
     def verify(self, *, callback: Callback | None = None) -> verification.Summary:
         """Read every byte of every shard; `callback` receives (shards done, shards in all)."""

@@ -43,7 +43,7 @@ def back_up(
     """Copy what a collection holds at one moment to `target`, and verify the copy."""
     if target == source or source in target.parents or target in source.parents:
         raise InvalidInput(f"{target} overlaps the collection: give a folder elsewhere")
-    make_folders(target)
+    made = make_folders(target)
     _refuse_foreign(target, moment.state)  # no lock file is left in a folder that is not ours
     lock = WriterLock(target)
     try:
@@ -51,7 +51,8 @@ def back_up(
         manifest = _Copy(moment, target, callback).make()
         with storage_errors(target):
             sync_folder(target)
-            sync_folder(target.parent)
+            for path in (target, *made):
+                sync_folder(path.parent)
         write_manifest(target, manifest)
         remove_ours(target, keep=manifest.files())
         return verify(target)

@@ -193,6 +193,14 @@ class Manifest:
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
 
+def check_readable(folder: Path, manifest: Manifest) -> None:
+    """Refuse a manifest that no reader would accept: nobody could open the collection again."""
+    try:
+        _check(manifest)
+    except ValueError as error:
+        raise InvalidInput(f"this cannot be written to {folder} ({error})") from error
+
+
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Put the manifest in place; from now on the collection is what it says."""
     body = asdict(manifest)

@@ -27,6 +27,7 @@ from sghash.collection.storage.manifest import (
     NAME as MANIFEST,
     Manifest,
     SegmentEntry,
+    check_readable,
     new_identity,
     read_manifest,
     write_manifest,
@@ -78,8 +79,7 @@ class Writer:
         in_memory: bool = False,
         shown: str | None = None,
     ) -> None:
-        self.folder, self._in_memory = folder, in_memory
-        self._number = 0
+        self.folder, self._in_memory, self._number = folder, in_memory, 0
         read_manifest(folder)  # no lock file is left in a folder that is no collection
         self._lock = WriterLock(folder, shown=shown) if lock is None else lock
         self._log: LogWriter | None = None
@@ -89,8 +89,9 @@ class Writer:
         # one before may have been killed before it knew.
         self._unsettled = True
         # False from the first moment of a change to its last: whatever interrupts it, the next
-        # change reads the disk again before it relies on memory.
-        self._sure = False
+        # change reads the disk again before it relies on memory. Busy: what a change calls back
+        # must not begin another.
+        self._sure = self._is_busy = False
         try:
             self._return_to_disk()
             self._note_log_end()
@@ -108,6 +109,7 @@ class Writer:
 
     def close(self) -> None:
         """Give up the right to write."""
+        self.refuse_within_change()
         sure, self._sure = self._sure, False
         try:
             if sure and self.is_own:
@@ -122,10 +124,19 @@ class Writer:
         What a change relies on, ids above all, must be taken from here: after a change that was
         interrupted, memory may not know what the disk holds.
         """
+        self.refuse_within_change()
         self._lock.check()
         if not self._sure:
             self._return_to_disk()
         return self.state
+
+    def refuse_within_change(self) -> None:
+        """Refuse what would change the collection, or let others in, in the middle of a change."""
+        if self._is_busy and self.is_own:
+            raise StorageError(
+                f"{self.folder} is being changed by this very call: let callbacks and handlers of "
+                "signals only look, and change it when the call has returned"
+            )
 
     def append(self, rows: Rows, *, replacing: bool) -> None:
         """Add rows, durably; with `replacing`, rows of the same ids are deleted first."""
@@ -226,14 +237,16 @@ class Writer:
     def _guarded(self, change: Callable[[], None]) -> None:
         """Make a change; if it fails, go back to what is on the disk."""
         self.ready()
-        self._sure = False
         try:
+            self._sure, self._is_busy = False, True
             change()
         except BaseException:
             # If even that cannot be, the next change tries again before anything else.
             with suppress(Exception):
                 self._return_to_disk()
             raise
+        finally:
+            self._is_busy = False
         self._sure = self._log is not None
 
     def _return_to_disk(self) -> None:
@@ -343,6 +356,7 @@ class Writer:
     def _replace_manifest(self, following: Manifest) -> None:
         """Put a manifest in the place of the one that this writer knows, and of no other."""
         self._lock.check()
+        check_readable(self.folder, following)
         with storage_errors(self.folder, doing="read"):
             present = read_manifest(self.folder)
         if present != self.state.manifest:

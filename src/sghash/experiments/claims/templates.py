@@ -390,9 +390,8 @@ EXPERIMENT = Experiment(
     f"{ON_PAR} times its squared error; structural similarity (SSIM) to the original at most "
     f"{NOT_BELOW} lower; and as a label read from the nearest training image is right, at most "
     f"{100 * NOT_BELOW:.0f} in 100 less often. Every bound holds or fails only with the whole 95 % "
-    "interval over seeds and, for similarity and accuracy, over images. Each "
-    "bound was set before its own quantity was measured; those of similarity and accuracy when the "
-    "squared errors were known.",
+    "interval over seeds and, for similarity and accuracy, over images. Bounds "
+    "were set before what they bound was measured, those of similarity and accuracy after errors.",
     notes='What may explain a difference: the paper judges "on par" by eye; 64 signs do not carry '
     "what 64 real numbers do.",
     run=run,

@@ -24,6 +24,7 @@ from sghash.validation import (
 )
 
 if TYPE_CHECKING:
+    from sghash.index.lists.curve import Curve
     from sghash.index.lists.partitioned import PartitionedIndex
 
 # Rows per neighbour that a stage lets through by default.
@@ -210,16 +211,23 @@ def planned(
 ) -> Plan:
     """The plan of a search by its options, or by a recall to be reached."""
     options = (k, probes, shortlist, margin, target)
-    plan = _planned(asked, *options)
+    curve = asked.owner.curve  # a `measure` beside this search may put another in its place
+    plan = _planned(asked, curve, *options)
     if asked.held.n < plan.k or any(type(option) not in PLAIN for option in options):
         return plan
-    return plan._replace(key=(*options, id(asked.owner.curve)))
+    return plan._replace(key=(*options, curve))
 
 
 def _planned(
-    asked: Asked, k: Any, probes: Any, shortlist: Any, margin: Any, target: float | None
+    asked: Asked,
+    curve: Curve | None,
+    k: Any,
+    probes: Any,
+    shortlist: Any,
+    margin: Any,
+    target: float | None,
 ) -> Plan:
-    k, curve = check_k(k), asked.owner.curve
+    k = check_k(k)
     if target is None:
         return asked.plan(k, probes, shortlist, margin)
     if probes is not None or shortlist is not None or margin is not None:

@@ -127,7 +127,7 @@ def arranged_of(
     n_lists = 0 if partitions is None else partitions.n_lists
     n_blocks = len(codes)
     _expect(codes, np.uint8, (n_blocks, n_planes * ROWS), "codes")
-    counts = _expect(parts["counts"], np.int64, (n_lists,), "counts")
+    counts = _expect(parts["counts"], np.int64, (n_lists,), "counts").copy()
     most = n_blocks * ROWS
     if np.any(counts < 0) or np.any(counts > most):
         raise ValueError("its counts are not valid")
@@ -224,7 +224,7 @@ def _partitions_of(
     if "centroids" not in parts:
         return None
     centroids, groups = parts["centroids"], parts["group_centroids"]
-    starts = parts["group_starts"]
+    starts = parts["group_starts"].copy()
     if centroids.ndim != 2 or not 1 <= len(centroids) <= MAX_LISTS:
         raise ValueError("its centroids are not valid")
     if centroids.dtype == np.uint8:

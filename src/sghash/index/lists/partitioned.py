@@ -200,9 +200,8 @@ class PartitionedIndex(CodeIndex):
 
     def delete(self, ids: ArrayLike) -> None:
         """Remove the codes with these ids; all other ids stay as they are."""
-        chosen = check_ids(ids)
         with self._change.lock:
-            rows = self._held.rows_of(chosen)
+            rows = self._held.rows_of(check_ids(ids))
             if len(rows):
                 self._held = without(self._held, rows)
 
@@ -308,7 +307,8 @@ class PartitionedIndex(CodeIndex):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to `path`; an existing file is replaced only by a complete one."""
-        write_index(path, self.stored())
+        with self._change.lock:  # rows that come would go into blocks whose checksums are taken
+            write_index(path, self.stored())
 
     def stored(self) -> StoredIndex:
         """What stands in a file of this index."""

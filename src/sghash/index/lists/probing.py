@@ -70,7 +70,7 @@ def straight(
         return None
     if type(queries) is not np.ndarray or type(kept) is not np.ndarray or threads is True:
         return None
-    way = ready.ways.get((*options, id(index.curve)))
+    way = ready.ways.get((*options, index.curve))
     if way is None or queries.dtype != np.float32 or any(type(o) not in PLAIN for o in options):
         return None
     vectors = queries[None] if queries.ndim == 1 else queries
@@ -109,11 +109,11 @@ def _nothing(n: int) -> tuple[NDArray[Any], ...]:
 _NOTHING = _nothing(1)
 
 
-def _prepared(index: PartitionedIndex, held: Arranged) -> tuple[Any, ...]:
+def _prepared(index: PartitionedIndex, held: Arranged) -> Prepared:
     """What the kernel is given of one moment."""
     ready = index.prepared
     if ready is not None and ready.held is held:
-        return ready.fixed
+        return ready
     partitions = held.partitions
     assert partitions is not None  # there are rows
     stored: Any = np.float16 if HALVES else np.float32
@@ -141,8 +141,8 @@ def _prepared(index: PartitionedIndex, held: Arranged) -> tuple[Any, ...]:
         slopes, bias, *lists,
         held.blocks, held.ranks, held.terms, float(held.term_step), held.starts, held.counts,
     )  # fmt: skip
-    index.prepared = Prepared(held, fixed, {})
-    return fixed
+    ready = index.prepared = Prepared(held, fixed, {})
+    return ready
 
 
 def probes_through(allowed: NDArray[np.bool_], probes: int) -> int:
@@ -185,7 +185,8 @@ def _call(
     stats: NDArray[np.int64],
 ) -> None:
     index, held, n_queries = asked.owner, asked.held, asked.n_queries
-    fixed = _prepared(index, held)
+    ready = _prepared(index, held)
+    fixed = ready.fixed
     metric = METRICS.index(index.metric)
     enough = round(1000 * plan.enough)
     numbers = np.asarray([
@@ -213,9 +214,9 @@ def _call(
     if kept.dtype == np.float16:
         kept = kept.view(np.uint16)
     call = searcher(kept.dtype)
-    if mapped and not len(allowed) and plan.key is not None and index.prepared is not None:
-        # The next call of this kind can go straight to the kernel.
-        index.prepared.ways[plan.key] = Way(call, numbers, plan.margin, fixed, rows.shape[1])
+    if mapped and not len(allowed) and plan.key is not None:
+        # The next call of this kind, of this very moment, can go straight to the kernel.
+        ready.ways[plan.key] = Way(call, numbers, plan.margin, fixed, rows.shape[1])
 
     def search(start: int, stop: int, stopped: threading.Event) -> None:
         for first in range(start, stop, PIECE):

@@ -71,7 +71,8 @@ def rows_met(
             met += counts[here]
             continue
         for j in range(counts[here]):
-            met += 1 if allowed[ranks[starts[here] * ROWS + j]] else 0
+            row = ranks[starts[here] * ROWS + j]
+            met += 1 if row < allowed.shape[0] and allowed[row] else 0
     return met
 
 

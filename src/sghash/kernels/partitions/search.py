@@ -98,7 +98,8 @@ def _scan(
             scores[(at - 1) * ROWS + place_of(code)] = FULL
         if allowed.shape[0]:
             for j in range(counts[here]):
-                if not allowed[ranks[starts[here] * ROWS + j]]:
+                row = ranks[starts[here] * ROWS + j]
+                if row >= allowed.shape[0] or not allowed[row]:
                     place = (at - n_blocks + j // ROWS) * ROWS + place_of(j % ROWS)
                     scores[place] = FULL
 
@@ -344,6 +345,9 @@ def search_partitions(
         rows = np.empty(slots.shape[0], dtype=np.int64)
         for i in range(rows.shape[0]):
             rows[i] = ranks[slots[i]]
+            # Ranks were checked, but a file that is mapped may have been changed since.
+            if last == VECTORS:
+                rows[i] = min(rows[i], kept.shape[0] - 1)
         stats[query, SCORED] = rows.shape[0]
         if last == VECTORS:
             order_kept(kept, rows, vector, plan[METRIC], found)
