@@ -195,5 +195,5 @@ def test_presets_take_what_leaves_them_what_they_are(clusters: np.ndarray) -> No
     assert free.n_steps is None and free.recipe == PAPER.set_params(n_passes=2, report_every=3)
     assert free.fit(clusters).steps_done_ == 12
     assert SGH.paper(8, n_steps=7).n_steps == 7 and SGH.paper(8).recipe is not free.recipe
-    for ours in ("standardize", "biases", "halved"):
+    for ours in ("standardize", "encoder has a bias", "data's mean", "halved"):
         assert ours in SGH.paper.__doc__
